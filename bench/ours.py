@@ -13,9 +13,9 @@ from reflectloop.workspace.project import OWN_FOLDER
 
 def workspace(repository: Path, root: Path) -> Workspace:
     """Everything from a path to a workspace that commands can run in."""
-    opened = project.open_at(repository)
-    kept = store.open_for(opened)
-    base = snapshot.take(opened, kept, Folders(opened.root).scratch)
+    opened = project.open_project(repository)
+    kept = store.open_store(opened)
+    base = snapshot.take_snapshot(opened, kept, Folders(opened.root).scratch)
     root = checkout.sandbox_root(opened, root)
     return checkout.create(opened, kept, base, name=f"RLOP-20200101-{secrets.token_hex(3)}", root=root)
 

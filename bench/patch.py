@@ -31,7 +31,7 @@ def measure(ground: Ground) -> Section:
             "as young as its index. Later: in a copy that has been recorded before."
         ),
         (
-            "Ours is `Workspace.record(thorough=True)` and `patch.between`: names, objects, a tree and an exact patch, "
+            "Ours is `Workspace.record(thorough=True)` and `patch.exact_patch`: names, objects, a tree, a patch, "
             "new files included. Plain `git diff` writes no objects and does not see new files."
         ),
         f"Everything lies on {ground.medium(ground.disk)}.",
@@ -103,7 +103,7 @@ def _editor(tree: Path) -> Callable[[], None]:
 
 def _out(space: Workspace) -> None:
     end = space.record(thorough=True).tree
-    patch.between(space.git(), space.base_tree, end)
+    patch.exact_patch(space.git(), space.base_tree, end)
 
 
 def _add(root: Path, tree: Path) -> None:

@@ -21,15 +21,15 @@ _APART = ("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "
 
 def measure(ground: Ground) -> Section:
     title = "sandbox: start of `true`"
-    wall = isolation.possible()[0]
+    wall = isolation.supported_levels()[0]
     if wall.level is not Isolation.FULL:
         return Section(title, [f"Not measured: this machine reaches {wall.level}."], [])
     root = ground.repository(100)
     space = ours.workspace(root, ground.disk / "copies")
     order = SandboxCommand(("true",), space.repo, ground.disk / "true.log", timeout_s=60)
-    limiter = Limiter(space.name, limits.wanted(BoxConfig()))
+    limiter = Limiter(space.name, limits.limits_from(BoxConfig()))
     box = Box(space, dict(os.environ), wall, limiter=limiter)
-    weak = Box(space, dict(os.environ), isolation.reach(Isolation.NONE, Isolation.WORKSPACE))
+    weak = Box(space, dict(os.environ), isolation.choose_level(Isolation.NONE, Isolation.WORKSPACE))
     assert box.view  # noqa: S101
     mounts = tuple(box.view.words())
     contestants = [

@@ -92,7 +92,7 @@ class _Field:
         space = self._made.pop()
         space.record(thorough=True)  # as a run does at its end
         space.close()
-        workspace_registry.set_fate(ours.entry(self.repository, space), "warm", space.mark_ns, space.identity)
+        workspace_registry.set_status(ours.entry(self.repository, space), "warm", space.mark_ns, space.identity)
         time.sleep(1.1)  # an earlier run is not of the same second, in which git would trust nothing
 
     def _worktree(self) -> None:

@@ -200,7 +200,7 @@ def _check(scene: Scene, paper: Paper) -> None:
         lines = [f'run = ["{scene.program}"]', f'base_url = "{url}"', f'model = "{MODELS[scene.kind]}"']
         settings = "\n".join(["[roles]", f'planner = "{scene.kind}"', f"[agents.{scene.kind}]", *lines, ""])
         (project / "reflectloop.toml").write_text(settings)
-        found = agent_status.listed(project, check=True)
+        found = agent_status.list_agents(project, check=True)
     (row,) = (one for one in found.rows if one.name == scene.kind)
     paper.claim(
         f"{scene.kind}: `agents --check` asks it for a word",
@@ -212,7 +212,7 @@ def _check(scene: Scene, paper: Paper) -> None:
 def _dug_out(scene: Scene, paper: Paper) -> None:
     """What a harmful command can do: the box does not keep it from the memory of the program that started it."""
     os.environ["PROOF_KEY"] = KEY
-    secrets.use(secrets.of(SecretsConfig(), scene.root))
+    secrets.use_detector(secrets.detector_for(SecretsConfig(), scene.root))
     seen = "no leak was seen"
     try:
         scene.ask(scene.shell("cat /proc/[0-9]*/environ | tr '\\0' '\\n'"), say("Found it."))

@@ -21,7 +21,7 @@ class Score(NamedTuple):
 
 
 def told(log: Log) -> tuple[str, str]:
-    failure = flow.of(log.text, exit_code=log.exit_code, rules=diagnosis.shipped()).failure
+    failure = flow.diagnose_log(log.text, exit_code=log.exit_code, rules=diagnosis.shipped()).failure
     return (failure.category, failure.needs) if failure else ("", "")
 
 

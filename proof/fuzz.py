@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from proof import hunt
 from proof.paper import ROOT, Paper
-from reflectloop.secrets.rulefile import SecretRuleEntry, filled
+from reflectloop.secrets.rulefile import SecretRuleEntry, fill_sample
 
 _SIZES = (100_000, 200_000)
 _RATIO = 3.0
@@ -44,7 +44,7 @@ def seconds(text: bytes) -> float:
 
 def adversarial(entry: SecretRuleEntry) -> Iterator[tuple[str, str]]:
     """What a rule must look at and refuse: its keyword over and over, its sample too short and too long."""
-    sample = filled(entry.match[0], entry.id)
+    sample = fill_sample(entry.match[0], entry.id)
     word = entry.keywords[0] if entry.keywords else sample[:4]
     separator = random.Random(entry.id).choice(["", " ", "=", '"', ":"])
     yield f"`{word}` over and over", word + separator

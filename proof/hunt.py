@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.secrets import Detector, builtin_rules, rulefile
-from reflectloop.secrets.rulefile import filled
+from reflectloop.secrets.rulefile import fill_sample
 
-ENTRIES = [entry for path in builtin_rules.FILES for entry in rulefile.read(path)]
+ENTRIES = [entry for path in builtin_rules.FILES for entry in rulefile.read_rule_file(path)]
 _HEAD = 6  # bytes of an input that say what is planted, where, and how it is cut
 _NOTED = 200
 _FRAGMENTS = (
@@ -54,7 +54,7 @@ def planted() -> tuple[Planted, ...]:
     """A secret of each certain rule, filled in otherwise than the samples that the noise is made of."""
     out = []
     for entry in ENTRIES:
-        text = filled(entry.match[0], f"planted {entry.id}").encode()
+        text = fill_sample(entry.match[0], f"planted {entry.id}").encode()
         values = detector().values(text)
         if entry.grade == "certain" and len(values) == 1:
             out.append(Planted(text, values.pop()))
@@ -63,7 +63,7 @@ def planted() -> tuple[Planted, ...]:
 
 @cache
 def samples() -> tuple[bytes, ...]:
-    return tuple(filled(sample, entry.id).encode() for entry in ENTRIES for sample in entry.match)
+    return tuple(fill_sample(sample, entry.id).encode() for entry in ENTRIES for sample in entry.match)
 
 
 def cut(text: bytes, sizes: list[int]) -> tuple[bytes, list[object]]:

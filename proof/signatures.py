@@ -16,7 +16,7 @@ _FEWEST, _SAME, _COLLIDING = 200, 0.98, 0.01
 
 
 def signature(text: str, exit_code: int) -> str:
-    failure = flow.of(text, exit_code=exit_code, rules=diagnosis.shipped()).failure
+    failure = flow.diagnose_log(text, exit_code=exit_code, rules=diagnosis.shipped()).failure
     return failure.signature if failure else ""
 
 

@@ -12,9 +12,11 @@ from reflectloop.system import landlock
 from reflectloop.terms import Isolation
 from support import Repo
 
-full = pytest.mark.skipif(isolation.possible()[0].level is not Isolation.FULL, reason="needs a working bubblewrap")
+full = pytest.mark.skipif(
+    isolation.supported_levels()[0].level is not Isolation.FULL, reason="needs a working bubblewrap"
+)
 needs_landlock = pytest.mark.skipif(landlock.refusal() is not None, reason=f"no Landlock: {landlock.refusal()}")
-HELD = [wall for wall in isolation.possible() if wall.level.rank >= Isolation.FS.rank]
+HELD = [wall for wall in isolation.supported_levels() if wall.level.rank >= Isolation.FS.rank]
 
 
 def name_of(wall: isolation.IsolationLevel) -> str:

@@ -18,7 +18,7 @@ from reflectloop.sandbox import isolation
 from reflectloop.sandbox.sandbox import Box
 from reflectloop.terms import Isolation
 from reflectloop.workspace import checkout, project, snapshot
-from reflectloop.workspace.store import open_for
+from reflectloop.workspace.store import open_store
 from support import Repo
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -128,15 +128,15 @@ def digest(path: str) -> str:
 @contextlib.contextmanager
 def place_in(repo: Repo, tmp_path: Path, strongest: Isolation = Isolation.FULL, **more: Any) -> Iterator[Place]:
     config = Config()
-    found = project.open_at(repo.path)
-    store = open_for(found, config.workspace)
+    found = project.open_project(repo.path)
+    store = open_store(found, config.workspace)
     scratch = found.folder / "tmp"
     scratch.mkdir(exist_ok=True)
-    wall = isolation.reach(Isolation.WORKSPACE, strongest)
+    wall = isolation.choose_level(Isolation.WORKSPACE, strongest)
     space = checkout.create(
         found,
         store,
-        snapshot.take(found, store, scratch),
+        snapshot.take_snapshot(found, store, scratch),
         name="RLOP-20260101-abcdef",
         root=checkout.sandbox_root(found, None),
         carry=more.pop("carry", config.workspace),

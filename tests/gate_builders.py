@@ -9,7 +9,7 @@ from reflectloop.gates import contract as contracts
 from reflectloop.gates import insight, pipeline, proof, retention, rules
 from reflectloop.gates.attempt_limits import GateAttempt
 from reflectloop.gates.contract import ContractReading
-from reflectloop.gates.decisions import Gate, GateReason, Ruling, settle
+from reflectloop.gates.decisions import Gate, GateReason, Ruling, make_ruling
 from reflectloop.gates.insight import Background, Insight, Remark
 from reflectloop.gates.pipeline import GateReport, GateStages
 from reflectloop.gates.proof import GateProof, ProofInput
@@ -39,7 +39,9 @@ FULL_CONTRACT: dict[str, Any] = {
 def make_contract(track: Track | str = Track.FEATURE, **other: Any) -> ContractReading:
     """Return a contract that is complete on any track; `other` replaces fields, and None removes one."""
     fields = {**FULL_CONTRACT, "track": str(track), **other}
-    return contracts.read({name: value for name, value in fields.items() if value is not None}, "contract.yaml")
+    return contracts.parse_contract(
+        {name: value for name, value in fields.items() if value is not None}, "contract.yaml"
+    )
 
 
 def changed_file(path: str = "app.py", before: str | None = "", after: str | None = CODE) -> ChangedFile:
@@ -68,7 +70,7 @@ def output(
 def check_rules(
     read: ContractReading | None = None, changes: Sequence[ChangedFile] = (changed_file(),), *denied: str
 ) -> Ruling:
-    return rules.examine(output(read, changes), danger_policy(*denied))
+    return rules.check_rules(output(read, changes), danger_policy(*denied))
 
 
 def check_result(*, ok: bool = True, kind: str = "test", **tests: Outcome) -> VerificationResult:
@@ -119,7 +121,7 @@ RED: dict[str, Outcome] = {"test_up": "failed", "test_other": "passed"}
 
 
 def check_proof(read: ContractReading, evidence: ProofInput) -> GateProof:
-    return proof.weigh(read.contract, evidence, "tree-0")
+    return proof.check_proof(read.contract, evidence, "tree-0")
 
 
 def check_insight(read: ContractReading | None = None, **more: Any) -> Insight:
@@ -149,13 +151,13 @@ class GateRun:
         self.report = self._run()
 
     def _run(self) -> GateReport:
-        skip = insight.skipped(self.read.contract, self.changes)
+        skip = insight.skip_reason(self.read.contract, self.changes)
         stages = GateStages(self._check_rules, self._prove, self._reflect, self._retain, skip)
         return pipeline.run_gates("Round up", self.read.contract, stages, self.past, "RUN")
 
     def _check_rules(self) -> Ruling:
         self.gates_run.append("戒")
-        return rules.examine(output(self.read, self.changes), danger_policy(*self.denied))
+        return rules.check_rules(output(self.read, self.changes), danger_policy(*self.denied))
 
     def _prove(self, _again: int) -> GateProof:
         self.gates_run.append("定")
@@ -170,7 +172,7 @@ class GateRun:
 
     def _retain(self, insight_result: Insight | None) -> RetentionResult:
         self.gates_run.append("识")
-        return retention.sift(insight_result.anchors if insight_result else (), {}, {})
+        return retention.select_anchors(insight_result.anchors if insight_result else (), {}, {})
 
 
 def attempt(
@@ -180,7 +182,7 @@ def attempt(
 
 
 def ruling_of(decision: Decision, text: str = "no") -> Ruling:
-    return settle(Gate.PROOF, [GateReason(decision, "sealed", text)], "tree-0")
+    return make_ruling(Gate.PROOF, [GateReason(decision, "sealed", text)], "tree-0")
 
 
 def lines(count: int) -> str:

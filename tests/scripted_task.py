@@ -13,7 +13,7 @@ from reflectloop.engine.agent_tasks.task_runner import TaskResult
 from reflectloop.engine.requests.fileops_session import FileopsTarget
 from reflectloop.state import events, journal
 from reflectloop.state.fold import StepState, fold
-from reflectloop.workspace.folders import folders_at
+from reflectloop.workspace.folders import open_project_dirs
 from support import Repo
 
 BROKEN = "def add(a, b):\n    return a - b\n"
@@ -64,7 +64,7 @@ class Crew:
         return self.work()
 
     def history(self) -> list[events.Event]:
-        folders = folders_at(self.repo.path)
+        folders = open_project_dirs(self.repo.path)
         current = folders.current_task()
         assert current
         return [entry.event for entry in journal.read(folders.journal(current))]
@@ -79,7 +79,7 @@ class Crew:
         apply(self.repo.path, None, commit=False, branch=None, message=None, agree=lambda _offer: True)
 
     def steps(self) -> dict[str, StepState]:
-        folders = folders_at(self.repo.path)
+        folders = open_project_dirs(self.repo.path)
         current = folders.current_task()
         assert current
         return list(fold(journal.read(folders.journal(current))).runs.values())[-1].steps

@@ -34,7 +34,7 @@ def finish(book: Journal, step: str, **more: Any) -> None:
 
 
 def kept(folder: Path) -> None:
-    snapshot.write(folder, snapshot.of_journal(folder), {})
+    snapshot.write(folder, snapshot.read_journal(folder), {})
 
 
 def truth(folder: Path) -> Task:

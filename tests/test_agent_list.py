@@ -38,7 +38,7 @@ def settings(repo: Repo, text: str) -> None:
 
 
 def rows(repo: Repo, **more: Any) -> dict[str, AgentRow]:
-    return {row.name: row for row in agent_status.listed(repo.path, **more).rows}
+    return {row.name: row for row in agent_status.list_agents(repo.path, **more).rows}
 
 
 def packaged(tmp_path: Path, name: str, version: str) -> str:
@@ -90,7 +90,7 @@ key_env = "MINE"
 
 
 def test_listing_agents_imports_no_optional_package(repo: Repo) -> None:
-    program = "import sys; from reflectloop.commands import agent_status; agent_status.listed(__import__('pathlib').Path('.'))"
+    program = "import sys; from reflectloop.commands import agent_status; agent_status.list_agents(__import__('pathlib').Path('.'))"
     program += "; sys.exit(bool({'acp', 'httpx', 'click', 'rich'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", program], cwd=repo.path, check=False).returncode == 0
 
@@ -146,7 +146,7 @@ def test_a_bound_agent_that_does_not_answer_is_agent_unavailable(
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     (claude,) = player(tmp_path, "claude", recorded("claude-401"), code=1, version="2.1.325")
     settings(repo, f'[roles]\nplanner = "claude"\n[agents.claude]\nrun = ["{claude}"]\n')
-    found = agent_status.listed(repo.path, check=True)
+    found = agent_status.list_agents(repo.path, check=True)
     assert found.fault
     assert "401" in found.fault.message
     assert KEY not in repr(found)

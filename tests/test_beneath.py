@@ -37,7 +37,7 @@ def test_no_part_of_a_path_may_be_a_link(tmp_path: Path) -> None:
     (top / "linked").symlink_to(private)
     (top / "a" / "last").symlink_to(private / "key")
     (top / "inside").symlink_to("a")
-    with tree_walk.opened(top) as fd:
+    with tree_walk.open_folder(top) as fd:
         assert beneath.read(fd, "a/key", 100) == b"ours\n"
         for path in ("linked/key", "a/last", "inside/key"):
             with pytest.raises(beneath.NotPlain, match="link"):
@@ -49,7 +49,7 @@ def test_no_part_of_a_path_may_be_a_link(tmp_path: Path) -> None:
 def test_no_path_leads_out_of_the_folder(tmp_path: Path, path: str) -> None:
     outside(tmp_path)
     (tmp_path / "top" / "a").mkdir()
-    with tree_walk.opened(tmp_path / "top") as fd, pytest.raises(beneath.NotPlain, match="leads out"):
+    with tree_walk.open_folder(tmp_path / "top") as fd, pytest.raises(beneath.NotPlain, match="leads out"):
         beneath.read(fd, path, 100)
 
 
@@ -58,7 +58,7 @@ def test_only_regular_files_of_bounded_size_are_read(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     os.mkfifo(tmp_path / "a" / "pipe")
     (tmp_path / "a" / "large").write_bytes(bytes(11))
-    with tree_walk.opened(tmp_path) as fd:
+    with tree_walk.open_folder(tmp_path) as fd:
         with pytest.raises(beneath.NotPlain, match="pipe"):
             beneath.read(fd, "a/pipe", 10)
         with pytest.raises(beneath.NotPlain, match="folder"):
@@ -100,7 +100,7 @@ def test_files_are_found_beneath_a_folder_and_not_through_links(tmp_path: Path) 
     (private / "TEST-b.xml").touch()
     (top / "other" / "target").symlink_to(private)
     (top / "target" / "TEST-c.xml").symlink_to(private / "TEST-b.xml")
-    with tree_walk.opened(top) as fd:
+    with tree_walk.open_folder(top) as fd:
         assert beneath.find_files(fd, "**/target/TEST-*.xml", 10) == [
             "part/deep/target/TEST-a.xml",
             "part/target/TEST-a.xml",
@@ -120,7 +120,7 @@ def test_a_copy_follows_no_link_on_either_side(tmp_path: Path) -> None:
     (top / "deps" / "link").symlink_to(private)
     os.mkfifo(top / "deps" / "pipe")
     target.mkdir()
-    with tree_walk.opened(top) as source, tree_walk.opened(target) as into:
+    with tree_walk.open_folder(top) as source, tree_walk.open_folder(target) as into:
         beneath.copy(source, "deps", into, "deps")
         assert (target / "deps" / "bin" / "tool").stat().st_mode & 0o777 == 0o755
         assert (target / "deps" / "link").readlink() == private
@@ -139,7 +139,7 @@ def test_holes_of_a_file_are_copied_as_holes(tmp_path: Path) -> None:
         file.seek(1 << 40)
         file.write(b"tail")
         file.truncate((1 << 40) + (1 << 30))
-    with tree_walk.opened(tmp_path / "from") as source, tree_walk.opened(tmp_path / "to") as target:
+    with tree_walk.open_folder(tmp_path / "from") as source, tree_walk.open_folder(tmp_path / "to") as target:
         beneath.copy(source, "sparse", target, "sparse")
     made = (tmp_path / "to" / "sparse").stat()
     assert made.st_size == (1 << 40) + (1 << 30)

@@ -62,7 +62,7 @@ def test_a_role_is_summed_over_its_steps_and_a_budget_names_only_what_it_limits(
         spent={"": {"planner": AgentUsage(1, 100)}, "1": {"planner": AgentUsage(1, 20), "executor": AgentUsage(2, 5)}}
     )
     assert usage.by_role(task) == {"planner": AgentUsage(2, 120), "executor": AgentUsage(2, 5)}
-    said = list(usage.words(usage.data(task, AgentBudget(tokens=4000)), "1"))
+    said = list(usage.usage_lines(usage.data(task, AgentBudget(tokens=4000)), "1"))
     assert said[0].startswith("agents: 4 call(s), 0 turn(s), 125 tokens, 0.0000 USD")
     assert "  step 1, executor: 2 call(s), 0 turn(s), 5 tokens, 0.0000 USD, 0.0 s" in said
     assert said[-1] == "  budget: 125 of 4,000 tokens"

@@ -134,7 +134,7 @@ def test_deep_reflogs_do_not_stop_a_run(repo: Repo) -> None:
 def test_every_walk_goes_to_the_bottom_and_holds_few_descriptors(tmp_path: Path, depth: int, name: str) -> None:
     top = tmp_path / "top"
     top.mkdir()
-    before = record_tree.mark(tmp_path)
+    before = record_tree.time_mark(tmp_path)
     dig(top, depth, name)
     held = len(os.listdir("/proc/self/fd"))
     assert record_tree.changed_since(top, before)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reflectloop.secrets.rulefile import filled
+from reflectloop.secrets.rulefile import fill_sample
 from support import Repo, reflectloop
 
 _IDS = itertools.count()
@@ -153,7 +153,7 @@ def test_a_request_that_fails_in_the_end_moved_nothing(desk: Desk) -> None:
 
 def test_a_plan_with_a_password_in_it_is_refused_and_stored_nowhere(repo: Repo) -> None:
     """The journal keeps the plan, and its checks run from there: it can neither hold the password nor do without."""
-    password = filled("{lownum:16}", "domain")
+    password = fill_sample("{lownum:16}", "domain")
     step = {"title": "Log in", "checks": [f"curl -u acme:{password} https://example.test"]}
     answer = Desk(repo).bad({**INIT, "steps": [step]})
     assert "may be a secret" in answer

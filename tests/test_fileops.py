@@ -136,7 +136,7 @@ def test_an_invalid_request_opens_no_workspace(repo: Repo) -> None:
 
 def test_a_locked_project_is_reported_in_json(repo: Repo) -> None:
     assert repo.run("fileops", request_file(repo, "first", {"op": "list_dir"})).code == 0
-    with lock.hold(repo.path / ".reflectloop", "test"):
+    with lock.hold_lock(repo.path / ".reflectloop", "test"):
         answer = repo.run("fileops", request_file(repo, "one", {"op": "list_dir"}))
     assert (answer.code, answer.json["id"]) == (50, "one")
     assert answer.json["fail"]["hint"].startswith("LOCKED")

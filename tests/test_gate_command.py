@@ -250,8 +250,8 @@ def test_the_task_snapshot_contains_the_gate_decisions(gated: GatedRepo) -> None
     gated.change("other.py")
     gated.gate()
     folder = next((gated.repo.path / ".reflectloop" / "tasks").iterdir())
-    assert snapshot.load(folder).gated == snapshot.whole(folder).gated
-    assert snapshot.load(folder).gated[0]["decision"] == "REDO"
+    assert snapshot.load_task(folder).gated == snapshot.load_from_journal(folder).gated
+    assert snapshot.load_task(folder).gated[0]["decision"] == "REDO"
 
 
 def test_a_repeated_decision_is_kept_with_a_number(gated: GatedRepo) -> None:

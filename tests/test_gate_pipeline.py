@@ -59,32 +59,32 @@ def test_every_output_starts_at_the_rules() -> None:
 @pytest.mark.parametrize("decision", [Decision.RETRY, Decision.REDO])
 def test_the_third_failure_of_a_kind_stops_with_every_attempt(decision: Decision) -> None:
     past = [attempt(decision, 1, text="first"), attempt(decision, 2, text="second")]
-    ruling = attempt_limits.limited(ruling_of(decision, "third"), past)
+    ruling = attempt_limits.apply_limit(ruling_of(decision, "third"), past)
     assert ruling.decision is Decision.STOP
     assert all(word in texts(ruling) for word in ("RUN-1: first", "RUN-2: second", "third"))
     assert isinstance(decisions.as_error(ruling, ""), MaxRetries)
-    assert attempt_limits.limited(ruling_of(decision), past[:1]).decision is decision
+    assert attempt_limits.apply_limit(ruling_of(decision), past[:1]).decision is decision
 
 
 def test_retries_and_redos_are_counted_separately() -> None:
     past = [attempt(Decision.REDO, 1), attempt(Decision.REDO, 2)]
-    assert attempt_limits.limited(ruling_of(Decision.RETRY), past).decision is Decision.RETRY
+    assert attempt_limits.apply_limit(ruling_of(Decision.RETRY), past).decision is Decision.RETRY
 
 
 def test_a_pass_resets_the_count() -> None:
     past = [attempt(Decision.RETRY, 1), attempt(Decision.RETRY, 2), attempt(Decision.PASS, 3)]
-    assert attempt_limits.limited(ruling_of(Decision.RETRY), past).decision is Decision.RETRY
+    assert attempt_limits.apply_limit(ruling_of(Decision.RETRY), past).decision is Decision.RETRY
 
 
 def test_ask_decisions_never_add_up_to_a_stop() -> None:
     past = [attempt(Decision.ASK, number) for number in range(5)]
-    assert attempt_limits.limited(ruling_of(Decision.ASK), past).decision is Decision.ASK
+    assert attempt_limits.apply_limit(ruling_of(Decision.ASK), past).decision is Decision.ASK
 
 
 def test_the_root_cause_is_required_after_the_second_retry() -> None:
-    assert not attempt_limits.wants_cause([attempt(Decision.RETRY, 1)])
-    assert attempt_limits.wants_cause([attempt(Decision.RETRY, 1), attempt(Decision.RETRY, 2)])
-    assert not attempt_limits.wants_cause([attempt(Decision.REDO, 1), attempt(Decision.REDO, 2)])
+    assert not attempt_limits.needs_root_cause([attempt(Decision.RETRY, 1)])
+    assert attempt_limits.needs_root_cause([attempt(Decision.RETRY, 1), attempt(Decision.RETRY, 2)])
+    assert not attempt_limits.needs_root_cause([attempt(Decision.REDO, 1), attempt(Decision.REDO, 2)])
 
 
 def missed(times: int) -> list[list[Remark]]:
@@ -97,7 +97,7 @@ def test_two_backtracks_are_recorded_with_reason_and_result() -> None:
         (1, Gate.PROOF, "doubt 1", "not mended"),
         (2, Gate.PROOF, "doubt 2", "mended"),
     ]
-    assert "| 2 | 定 | doubt 2 | mended |" in report.markdown(run.report)
+    assert "| 2 | 定 | doubt 2 | mended |" in report.report_markdown(run.report)
     assert run.report.warnings == (
         "insight (慧) sent it back 2 times (doubt 1; doubt 2); the next time stops the project",
     )
@@ -129,7 +129,7 @@ def test_a_stop_lists_attempts_errors_likely_causes_and_next_steps() -> None:
     assert any("the same fault came back" in cause for cause in packet.causes)
     assert any("may_change may be too narrow" in cause for cause in packet.causes)
     assert any("reflectloop unlock" in line for line in packet.asked)
-    page = report.markdown(run.report)
+    page = report.report_markdown(run.report)
     assert "### Escalation" in page
     assert page.count("| RUN-1 |") == 2
 
@@ -140,12 +140,12 @@ def test_a_stop_by_a_limit_is_counted_as_the_failure_it_was() -> None:
     past = [attempt(Decision.REDO, 1), attempt(Decision.REDO, 2)]
     run = GateRun(make_contract(goal=None), past=past)
     assert run.report.decision is Decision.STOP
-    assert pipeline.attempt(run.report, "RUN").decision == "REDO"
+    assert pipeline.as_attempt(run.report, "RUN").decision == "REDO"
 
 
 def test_the_report_has_the_header_the_table_and_the_details_of_each_gate() -> None:
     run = GateRun(make_contract(may_change=["**"]), evidence=ProofInput(verdict=sealed_verdict(GREEN, GREEN)))
-    page = report.markdown(run.report, run.evidence.verdict)
+    page = report.report_markdown(run.report, run.evidence.verdict)
     for line in (
         "**Task**: Round up",
         "**Track**: feature",
@@ -168,7 +168,7 @@ def test_the_report_has_the_header_the_table_and_the_details_of_each_gate() -> N
 
 
 def test_a_rejected_report_leaves_the_failed_checkbox_empty() -> None:
-    page = report.markdown(
+    page = report.report_markdown(
         GateRun(make_contract(files_changed=["app.py", "b.py"]), changes=[changed_file(), changed_file("b.py")]).report
     )
     assert "- [ ] Boundaries and permissions" in page
@@ -178,7 +178,7 @@ def test_a_rejected_report_leaves_the_failed_checkbox_empty() -> None:
 
 def test_the_json_report_has_the_same_content() -> None:
     run = GateRun(make_contract(), evidence=ProofInput(verdict=sealed_verdict(GREEN, GREEN)), remarks=missed(1))
-    data = json.loads(json.dumps(report.data(run.report, run.evidence.verdict)))
+    data = json.loads(json.dumps(report.report_data(run.report, run.evidence.verdict)))
     assert (data["decision"], data["level"], data["insight"]["grade"]) == ("PASS", "L3", "C")
     assert [gate["sign"] for gate in data["gates"]] == ["戒", "定", "慧", "识"]
     assert data["backtracks"] == [{"number": 1, "gate": "proof", "reason": "doubt 1", "result": "mended"}]

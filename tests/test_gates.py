@@ -43,14 +43,14 @@ def test_a_rejected_output_names_the_tree_to_restart_from() -> None:
 def test_feedback_has_its_own_surface_word_and_changes_no_decision() -> None:
     ruling = Ruling(Gate.INSIGHT, Decision.PASS, feedback=("slow",))
     assert (ruling.surface, ruling.decision) == ("FEEDBACK", Decision.PASS)
-    assert decisions.follow(ruling).states == (TaskState.STORING,)
+    assert decisions.effect_of(ruling).states == (TaskState.STORING,)
     assert ruling_of(Decision.RETRY)._replace(feedback=("slow",)).surface == "RETRY"
 
 
 @pytest.mark.parametrize("decision", [decision for decision in Decision if not decision.goes_on])
 def test_every_decision_leads_to_allowed_states(decision: Decision) -> None:
     at = TaskState.VERIFYING
-    for state in decisions.follow(ruling_of(decision)).states:
+    for state in decisions.effect_of(ruling_of(decision)).states:
         assert allowed(at, state), (at, state)
         at = state
 
@@ -65,11 +65,11 @@ def test_every_decision_leads_to_allowed_states(decision: Decision) -> None:
     ],
 )
 def test_a_passed_gate_leads_to_the_next(gate: Gate, states: tuple[TaskState, ...]) -> None:
-    effect = decisions.follow(Ruling(gate, Decision.PASS))
+    effect = decisions.effect_of(Ruling(gate, Decision.PASS))
     assert (effect.states, effect.error) == (states, None)
 
 
 def test_a_backtrack_leads_to_the_gate_it_names() -> None:
-    effect = decisions.follow(Ruling(Gate.INSIGHT, Decision.PASS, backtrack_to=Gate.RULES))
+    effect = decisions.effect_of(Ruling(Gate.INSIGHT, Decision.PASS, backtrack_to=Gate.RULES))
     assert effect.states == (TaskState.VERIFYING,)
     assert "戒" in effect.words

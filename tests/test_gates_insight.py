@@ -43,7 +43,7 @@ from reflectloop.verification.evidence import EvidenceRecord
     ],
 )
 def test_insight_is_skipped_for_these_reasons_and_no_others(read: Any, changes: Any, why: str) -> None:
-    assert insight.skipped(read.contract, changes) == why
+    assert insight.skip_reason(read.contract, changes) == why
 
 
 def test_a_feature_of_three_lines_never_skips_insight() -> None:
@@ -58,7 +58,7 @@ def test_a_request_for_speed_skips_nothing() -> None:
     hasty = make_contract(
         Track.FEATURE, goal="Round up, be quick, skip the review, 快速完成", questions=["can we skip 慧?"]
     )
-    assert insight.skipped(hasty.contract, [changed_file()]) == ""
+    assert insight.skip_reason(hasty.contract, [changed_file()]) == ""
     assert "慧" in GateRun(hasty, evidence=ProofInput(verdict=sealed_verdict(GREEN, GREEN))).gates_run
 
 
@@ -203,14 +203,16 @@ def test_a_criterion_whose_check_passed_no_test_goes_back_to_proof() -> None:
     ],
 )
 def test_only_anchors_above_the_threshold_are_kept(anchor: Anchor, before: int, why: str) -> None:
-    result = retention.sift([anchor], {anchor.signature: before}, {})
+    result = retention.select_anchors([anchor], {anchor.signature: before}, {})
     assert [retained.why for retained in result.retained] == ([why] if why else [])
     assert result.waiting == (() if why else (anchor,))
 
 
 def test_anchors_are_numbered_by_kind_and_keep_their_number() -> None:
     known = {Anchor("D", "old").signature: "D007"}
-    result = retention.sift([Anchor("D", "old", True), Anchor("D", "new", True), Anchor("P", "new", True)], {}, known)
+    result = retention.select_anchors(
+        [Anchor("D", "old", True), Anchor("D", "new", True), Anchor("P", "new", True)], {}, known
+    )
     assert [retained.id for retained in result.retained] == ["D007", "D008", "P001"]
     page = retention.anchors_page(result.retained, "<!-- head -->")
     assert "## Decisions" in page

@@ -178,7 +178,7 @@ def test_a_refactoring_that_changes_an_outcome_is_rejected() -> None:
 
 
 def test_a_refactoring_that_changes_a_public_signature_is_rejected() -> None:
-    breaks = api.breaks([changed_file("src/pkg/app.py", "def f(a): ...\n", "def f(a, b): ...\n")])
+    breaks = api.breaking_changes([changed_file("src/pkg/app.py", "def f(a): ...\n", "def f(a, b): ...\n")])
     proof = check_proof(
         make_contract(Track.REFACTOR), ProofInput(verdict=sealed_verdict(GREEN, GREEN, Track.REFACTOR), breaks=breaks)
     )
@@ -187,7 +187,7 @@ def test_a_refactoring_that_changes_a_public_signature_is_rejected() -> None:
 
 
 def test_a_refactoring_that_keeps_outcomes_and_interface_passes() -> None:
-    breaks = api.breaks(
+    breaks = api.breaking_changes(
         [
             changed_file(
                 "pkg/app.py", "def f(a):\n    return a\n", "def f(a):\n    return _g(a)\ndef _g(a):\n    return a\n"
@@ -218,7 +218,7 @@ def test_a_refactoring_that_keeps_outcomes_and_interface_passes() -> None:
     ],
 )
 def test_breaking_changes_of_the_public_interface_are_reported(before: str, after: str | None, expected: str) -> None:
-    breaks = "; ".join(api.breaks([changed_file("src/pkg/app.py", before, after)]))
+    breaks = "; ".join(api.breaking_changes([changed_file("src/pkg/app.py", before, after)]))
     assert expected in breaks if expected else breaks == ""
 
 
@@ -226,7 +226,7 @@ def test_breaking_changes_of_the_public_interface_are_reported(before: str, afte
     "path", ["tests/test_app.py", "setup.py", "docs/conf.py", "pkg/_inner.py", "pkg/_x/y.py", "a.js"]
 )
 def test_files_that_nobody_imports_have_no_public_interface(path: str) -> None:
-    assert api.module(path) is None
+    assert api.public_module(path) is None
 
 
 @pytest.mark.parametrize(
@@ -235,4 +235,4 @@ def test_files_that_nobody_imports_have_no_public_interface(path: str) -> None:
 def test_each_track_has_its_threshold(track: Track, least: str) -> None:
     from reflectloop.gates import proof
 
-    assert [level for level in ("L0", "L1", "L2", "L3") if proof.enough(track, level)][0] == least  # noqa: RUF015
+    assert [level for level in ("L0", "L1", "L2", "L3") if proof.is_enough(track, level)][0] == least  # noqa: RUF015

@@ -102,13 +102,13 @@ def test_a_malformed_field_is_retried_and_named(field: str, value: object) -> No
 def test_a_contract_without_a_known_track_is_refused(track: object, words: str) -> None:
     fields = {**FULL_CONTRACT, **({"track": track} if track else {})}
     with pytest.raises(InvalidInput, match=words):
-        contracts.read(fields, "contract.yaml")
+        contracts.parse_contract(fields, "contract.yaml")
 
 
 @pytest.mark.parametrize("value", [None, [], "text", 7])
 def test_a_contract_must_be_a_mapping(value: object) -> None:
     with pytest.raises(InvalidInput, match="mapping"):
-        contracts.read(value, "contract.yaml")
+        contracts.parse_contract(value, "contract.yaml")
 
 
 @given(
@@ -122,7 +122,7 @@ def test_a_contract_must_be_a_mapping(value: object) -> None:
 )
 def test_any_contract_is_refused_or_read_and_never_breaks_the_gate(fields: dict[str, Any]) -> None:
     try:
-        read = contracts.read({**fields, "track": "feature"}, "contract.yaml")
+        read = contracts.parse_contract({**fields, "track": "feature"}, "contract.yaml")
     except InvalidInput:
         return
     assert check_rules(read).decision in (Decision.REDO, Decision.RETRY)
@@ -160,7 +160,7 @@ def test_a_protected_file_that_the_plan_allows_is_within_bounds() -> None:
         [changed_file("test_app.py")],
         may_change_protected=["test_app.py"],
     )
-    assert rules.examine(subject, danger_policy()).decision is Decision.PASS
+    assert rules.check_rules(subject, danger_policy()).decision is Decision.PASS
 
 
 @pytest.mark.parametrize("role", ["planner", "second_planner", "reviewer", "critic", "researcher"])
@@ -201,7 +201,7 @@ def test_existing_dangerous_lines_are_not_reported() -> None:
 
 
 def test_an_ask_rule_names_the_setting_that_allows_it() -> None:
-    ruling = rules.examine(
+    ruling = rules.check_rules(
         output(make_contract(), [changed_file(after="careful()\n")]), danger_policy(asked=["careful"])
     )
     assert ruling.decision is Decision.ASK
@@ -209,13 +209,13 @@ def test_an_ask_rule_names_the_setting_that_allows_it() -> None:
 
 
 def test_a_possible_secret_asks() -> None:
-    ruling = rules.examine(output(make_contract(), possible_secrets=["app.py:1: may be a secret"]), danger_policy())
+    ruling = rules.check_rules(output(make_contract(), possible_secrets=["app.py:1: may be a secret"]), danger_policy())
     assert ruling.decision is Decision.ASK
 
 
 def test_the_engine_fills_the_contract_of_commands_from_plan_and_diff() -> None:
     plan = Plan.model_validate({"title": "Round up", "track": "fix", "steps": [{"id": "a", "commands": ["true"]}]})
-    read = contracts.of_plan(plan, ["app.py"])
+    read = contracts.contract_from_plan(plan, ["app.py"])
     assert check_rules(read).decision is Decision.PASS
     assert read.contract.files_changed == ("app.py",)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 
 from reflectloop.commands import apply_run
-from reflectloop.workspace.folders import folders_at
+from reflectloop.workspace.folders import open_project_dirs
 from support import Repo
 
 
 def test_gc_keeps_the_newest_logs_of_requests_and_all_of_them_go_when_asked(repo: Repo) -> None:
-    folders_at(repo.path).ensure_owned()
+    open_project_dirs(repo.path).ensure_owned()
     folder = repo.path / ".reflectloop" / "requests" / "logs"
     folder.mkdir(parents=True)
     for number in range(250):

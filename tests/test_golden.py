@@ -62,11 +62,11 @@ def facts(task: Task) -> dict[str, Any]:
 def test_a_journal_gives_the_same_state_as_then(name: str) -> None:
     folder = GOLDEN / "records" / "tasks" / name
     expected = json.loads((GOLDEN / "tasks.json").read_text())[name]
-    assert facts(snapshot.whole(folder)) == expected
-    document = snapshot.read(folder)
+    assert facts(snapshot.load_from_journal(folder)) == expected
+    document = snapshot.read_document(folder)
     assert document, "state.json is not accepted"
     assert facts(document.task) == expected
-    assert snapshot.load(folder) == snapshot.whole(folder)
+    assert snapshot.load_task(folder) == snapshot.load_from_journal(folder)
 
 
 def test_the_journals_hold_every_kind_of_event_of_that_version() -> None:

@@ -123,7 +123,7 @@ def test_under_landlock_only_own_processes_can_be_changed(tmp_path: Path) -> Non
     other, limit = os.getppid(), resource.getrlimit(resource.RLIMIT_CORE)
     libc = ctypes.CDLL(None, use_errno=True)
     (tmp_path / "file").write_text("x")
-    with landlock.behind(landlock.LandlockRules(read=(Path("/"),), write=(tmp_path,))) as thread:
+    with landlock.restricted_thread(landlock.LandlockRules(read=(Path("/"),), write=(tmp_path,))) as thread:
 
         def tried(action: Callable[[], object]) -> int | None:
             return thread.call(lambda: _errno_of(action))
@@ -175,7 +175,7 @@ space = Workspace(folder.name, folder, folder, Store(folder, 'sha1'), '', '', 0)
 space.root = folder / 'project'
 for path in (space.folder, space.repo, space.home, space.tmp, space.root):
     path.mkdir(exist_ok=True)
-wall = isolation.possible()[int(sys.argv[2])]
+wall = isolation.supported_levels()[int(sys.argv[2])]
 die = lambda door: os.kill(os.getpid(), signal.SIGKILL)
 box = Box(space, dict(os.environ), wall, let_in=die if sys.argv[3] == 'die' else lambda door: door.open())
 box.run(SandboxCommand(f'touch begun {sys.argv[1]}', space.repo, folder / 'log', 30))
@@ -183,7 +183,7 @@ box.run(SandboxCommand(f'touch begun {sys.argv[1]}', space.repo, folder / 'log',
 
 
 @pytest.mark.parametrize(
-    "number", range(len(isolation.possible())), ids=[name_of(wall) for wall in isolation.possible()]
+    "number", range(len(isolation.supported_levels())), ids=[name_of(wall) for wall in isolation.supported_levels()]
 )
 def test_a_command_never_starts_if_the_engine_dies_first(number: int, tmp_path: Path) -> None:
     for how, code in (("die", -9), ("live", 0)):
@@ -205,7 +205,7 @@ def test_without_landlock_scopes_the_hosts_network_has_no_local_sockets(
     space = Workspace("space", folder, folder, Store(folder, "sha1"), "", "", 0, root=tmp_path / "project")
     for path in (folder, space.repo, space.home, space.tmp, space.root):
         path.mkdir()
-    box = Box(space, dict(os.environ), isolation.possible()[0])
+    box = Box(space, dict(os.environ), isolation.supported_levels()[0])
     script = "import socket; socket.socket(socket.AF_UNIX)"
     for network, code in ((Network.HOST, 1), (Network.NONE, 0)):
         order = SandboxCommand((sys.executable, "-c", script), space.repo, tmp_path / "log", 30, network=network)

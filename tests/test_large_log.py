@@ -49,7 +49,7 @@ def test_the_one_error_line_of_a_huge_log_is_found_in_bounded_memory() -> None:
     tracemalloc.stop()
     assert most < 100 << 20
     assert len(data) < 16 << 20
-    found = log_diagnosis.of(data, rules=diagnosis.shipped())
+    found = log_diagnosis.diagnose_log(data, rules=diagnosis.shipped())
     assert found.failure
     assert (found.failure.category, found.failure.needs) == ("ENV", "RESEARCH")
     assert found.failure.diagnosis
@@ -78,7 +78,7 @@ def test_binary_data_is_reported_and_not_shown(repo: Repo) -> None:
     assert "not text" in answer.stdout
     assert (answer.stdout + answer.stderr).isascii()
     assert len(answer.stdout) < 1000
-    told = log_diagnosis.of(noise, exit_code=3, rules=diagnosis.shipped()).as_data()
+    told = log_diagnosis.diagnose_log(noise, exit_code=3, rules=diagnosis.shipped()).as_data()
     assert told["failure"]["exit_code"] == 3
     assert str(told).isascii()
 
@@ -93,10 +93,10 @@ def test_text_in_any_encoding_is_not_binary(encoding: str) -> None:
 
 def test_an_empty_log_is_reported_and_does_not_pass(repo: Repo) -> None:
     for nothing in (b"", b" \n\n"):
-        found = log_diagnosis.of(nothing, rules=diagnosis.shipped())
+        found = log_diagnosis.diagnose_log(nothing, rules=diagnosis.shipped())
         assert (found.result.ok, found.result.summary) == (False, "the log is empty")
         assert found.failure
-    assert log_diagnosis.of(b"", exit_code=0, rules=diagnosis.shipped()).result.exit_code == 0
+    assert log_diagnosis.diagnose_log(b"", exit_code=0, rules=diagnosis.shipped()).result.exit_code == 0
     answer = repo.run("diagnose", "-", "--json")
     assert (answer.code, answer.json["data"]["result"]["summary"]) == (1, "the log is empty")
 

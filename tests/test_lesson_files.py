@@ -278,7 +278,7 @@ def test_two_writers_at_once_lose_nothing(shelf: LessonDir) -> None:
 
 def test_a_writer_that_never_ends_is_named(shelf: LessonDir, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shelves, "_TIMEOUT_S", 0.1)
-    with lock.hold(shelf.desk, "a long thought"), pytest.raises(Locked, match="a long thought"):
+    with lock.hold_lock(shelf.desk, "a long thought"), pytest.raises(Locked, match="a long thought"):
         keep(shelf, "Sizes are positive")
 
 

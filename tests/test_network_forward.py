@@ -21,7 +21,7 @@ from model import Model, say
 from reflectloop.errors import SandboxCreateFailed
 from reflectloop.sandbox import network_forward
 from reflectloop.sandbox.isolation import IsolationLevel
-from reflectloop.sandbox.network_forward import Forward, Tunnel, place_of
+from reflectloop.sandbox.network_forward import Forward, Tunnel, parse_address
 from reflectloop.sandbox.sandbox import Box, CommandResult, SandboxCommand
 from reflectloop.system import bubblewrap, landlock
 from reflectloop.system.bubblewrap import Namespaces
@@ -97,7 +97,7 @@ seen = {{
 }}
 print(json.dumps(seen))
 """
-        done, text = ran(place, tmp_path, code, Forward((place_of(model.url),)), wall)
+        done, text = ran(place, tmp_path, code, Forward((parse_address(model.url),)), wall)
     assert done.exit_code == 0, text
     assert json.loads(text) == {
         "model": "200",
@@ -120,7 +120,7 @@ def test_the_proxy_connects_to_listed_hosts_and_reports_others(
     place: Place, tmp_path: Path, wall: IsolationLevel
 ) -> None:
     with Model([say("hello")]) as model, talker() as other:
-        talking, asked = place_of(f"127.0.0.1:{other}"), place_of(model.url)
+        talking, asked = parse_address(f"127.0.0.1:{other}"), parse_address(model.url)
         code = f"""
 import os
 from urllib.parse import urlsplit
@@ -154,7 +154,7 @@ print(json.dumps([
 
 
 def test_the_program_keeps_its_exit_code_its_signals_and_no_descriptor_of_ours(place: Place, tmp_path: Path) -> None:
-    reach = Forward((place_of("http://127.0.0.1:4000"),))
+    reach = Forward((parse_address("http://127.0.0.1:4000"),))
     code = """
 import os, signal
 print(sorted(int(name) for name in os.listdir("/proc/self/fd"))[:4], os.getpid() == os.getsid(0))
@@ -194,7 +194,7 @@ print(results.count(True))
 waiting = [socket.create_connection(("127.0.0.1", {port})) for _ in range(200)]
 print(len(waiting))
 """
-        done, text = ran(place, tmp_path, code, Forward((place_of(f"127.0.0.1:{port}"),)))
+        done, text = ran(place, tmp_path, code, Forward((parse_address(f"127.0.0.1:{port}"),)))
     assert (done.exit_code, text) == (0, "20\n200\n")
 
 
@@ -212,7 +212,7 @@ def test_the_users_proxy_is_used() -> None:
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Proxy) as server:
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         caller = {"HTTPS_PROXY": f"http://me:word@127.0.0.1:{server.server_address[1]}", "NO_PROXY": "other.example"}
-        with Tunnel(Forward((place_of("https://models.example"),)), caller, namespaced=False) as tunnel:
+        with Tunnel(Forward((parse_address("https://models.example"),)), caller, namespaced=False) as tunnel:
             tunnel.begin()
             with socket.create_connection(("127.0.0.1", tunnel.ports[-1])) as one:
                 one.sendall(b"CONNECT models.example:443 HTTP/1.1\r\n\r\nhello\n")
@@ -228,7 +228,7 @@ def test_nothing_starts_if_the_network_cannot_be_restricted(
 ) -> None:
     monkeypatch.setattr(landlock, "version", lambda: 3)
     with pytest.raises(SandboxCreateFailed, match="cannot be restricted to its model's address"):
-        ran(place, tmp_path, "print('ran')", Forward((place_of("http://127.0.0.1:4000"),)), LANDLOCK)
+        ran(place, tmp_path, "print('ran')", Forward((parse_address("http://127.0.0.1:4000"),)), LANDLOCK)
 
 
 def test_without_a_network_namespace_all_connections_can_still_be_blocked(
@@ -239,7 +239,7 @@ def test_without_a_network_namespace_all_connections_can_still_be_blocked(
         code = f'print(tried(lambda: connect(socket.AF_INET, ("127.0.0.1", {port}))))'
         assert ran(place, tmp_path, code, Forward(), FS)[1] == "no\n"
         with pytest.raises(SandboxCreateFailed, match="no network namespaces"):
-            ran(place, tmp_path, code, Forward((place_of(f"127.0.0.1:{port}"),)), FS)
+            ran(place, tmp_path, code, Forward((parse_address(f"127.0.0.1:{port}"),)), FS)
 
 
 @needs_ports
@@ -257,7 +257,7 @@ def opened(kind, protocol):
         return "connected"
 print(tried(fast), *[tried(lambda: opened(*one)) for one in ((1, 262), (1, 132), (2, 0), (3, 255), (1, 6))])
 """
-        done, text = ran(place, tmp_path, code, Forward((place_of("http://127.0.0.1:4000"),)), LANDLOCK)
+        done, text = ran(place, tmp_path, code, Forward((parse_address("http://127.0.0.1:4000"),)), LANDLOCK)
         assert (done.exit_code, text) == (0, "no no no no no no\n")
-        allowed = ran(place, tmp_path, code, Forward((place_of(f"http://127.0.0.1:{other}"),)), LANDLOCK)
+        allowed = ran(place, tmp_path, code, Forward((parse_address(f"http://127.0.0.1:{other}"),)), LANDLOCK)
         assert allowed[1] == "no no no no no connected\n"

@@ -20,7 +20,7 @@ from reflectloop.errors import (
 )
 from reflectloop.state import events
 from reflectloop.state.fold import StepState
-from reflectloop.workspace.folders import folders_at
+from reflectloop.workspace.folders import open_project_dirs
 from scripted_task import CHECK, DESIGN, RIGHT, Crew
 from support import Repo
 
@@ -110,7 +110,7 @@ def test_a_plan_that_nobody_agrees_to_is_not_begun_and_not_lost(crew: Crew) -> N
     crew.plays()
     planned = planning.plan(crew.place, PlanRequest("add() adds"), lambda _design: False, crew.said.append)
     assert planned.task_id is None
-    assert folders_at(crew.repo.path).current_task() is None
+    assert open_project_dirs(crew.repo.path).current_task() is None
     again = planning.plan(
         crew.place, PlanRequest(design=planned.folder / "design.json"), lambda _d: True, crew.said.append
     )

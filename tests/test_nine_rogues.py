@@ -30,7 +30,7 @@ from reflectloop.lessons import lesson_scopes
 from reflectloop.state import events, latch
 from reflectloop.state.fold import StepState
 from reflectloop.terms import Role
-from reflectloop.workspace.folders import folders_at
+from reflectloop.workspace.folders import open_project_dirs
 from scripted_task import BROKEN, CHECK, DESIGN, DONE, PASSES, RIGHT, WRITE, Crew
 from support import Repo
 
@@ -144,7 +144,7 @@ def test_who_leaks_a_key_stops_the_project(crew: Crew, monkeypatch: pytest.Monke
     crew.plays(leak).plan()
     with pytest.raises(SecretLeak):
         crew.work()
-    assert latch.read_stop(folders_at(crew.repo.path).own)
+    assert latch.read_stop(open_project_dirs(crew.repo.path).own)
     for path in (crew.repo.path / ".reflectloop").rglob("*"):
         assert not path.is_file() or key.encode() not in path.read_bytes()
 
@@ -355,7 +355,7 @@ def test_who_burns_the_budget_is_stopped_and_the_project_with_him(crew: Crew) ->
     with pytest.raises(ReflectloopError) as told:
         crew.work()
     assert told.value.code == "BUDGET_SPENT"
-    stop = latch.read_stop(folders_at(crew.repo.path).own)
+    stop = latch.read_stop(open_project_dirs(crew.repo.path).own)
     assert stop
     assert stop.error_code == "BUDGET_SPENT"
 
@@ -380,7 +380,7 @@ def test_a_plan_file_with_a_cycle_is_refused_before_anything_is_begun(crew: Crew
     with pytest.raises(ReflectloopError) as told:
         planning.plan(crew.place, PlanRequest(design=path), lambda _design: True, crew.said.append)
     assert told.value.code == "INVALID_PLAN"
-    assert folders_at(crew.repo.path).current_task() is None
+    assert open_project_dirs(crew.repo.path).current_task() is None
 
 
 @pytest.mark.parametrize("text", ["5", "true", "null", "[" * 5000, "{", '{"title": "a\\nb", "goal": "g", "steps": []}'])

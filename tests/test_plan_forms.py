@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from reflectloop.errors import Fault
 from reflectloop.plan import load
-from reflectloop.plan.lift import lift
+from reflectloop.plan.lift import parse_expectation
 from reflectloop.plan.model import Plan
 from support import Repo
 
@@ -264,7 +264,7 @@ def test_a_markdown_step_without_a_block_is_for_an_agent(repo: Repo) -> None:
     ],
 )
 def test_text_that_can_be_checked_becomes_a_check(text: str, check: dict[str, object] | None) -> None:
-    assert lift(text) == check
+    assert parse_expectation(text) == check
 
 
 @pytest.mark.parametrize(
@@ -349,7 +349,7 @@ def test_an_agent_is_given_the_blocks_of_its_step() -> None:
 
 @given(st.text(max_size=300))
 def test_no_text_breaks_the_conversion_to_checks(text: str) -> None:
-    lift(text)
+    parse_expectation(text)
 
 
 @given(

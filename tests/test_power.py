@@ -179,7 +179,7 @@ STRANGE_LOCKS = {
 @pytest.mark.parametrize("name", STRANGE_LOCKS)
 def test_what_a_lock_file_says_never_stops_an_engine(tmp_path: Path, name: str) -> None:
     (tmp_path / "lock").write_bytes(STRANGE_LOCKS[name])
-    with lock.hold(tmp_path, "run"):
+    with lock.hold_lock(tmp_path, "run"):
         assert lock.owner_pid(tmp_path / "lock") == os.getpid()
 
 
@@ -203,11 +203,11 @@ def test_a_held_lock_is_held_whatever_its_file_says(repo: Repo, name: str) -> No
 
 
 def test_removing_the_lock_file_lets_no_second_engine_in(tmp_path: Path) -> None:
-    with lock.hold(tmp_path, "run"):
+    with lock.hold_lock(tmp_path, "run"):
         (tmp_path / "lock").unlink()
-        with pytest.raises(Locked), lock.hold(tmp_path, "run"):
+        with pytest.raises(Locked), lock.hold_lock(tmp_path, "run"):
             pass
-    with lock.hold(tmp_path, "run"):
+    with lock.hold_lock(tmp_path, "run"):
         pass
 
 

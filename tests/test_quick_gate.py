@@ -16,7 +16,7 @@ PROJECT = {"src/pkg/__init__.py": 0, "src/pkg/core.py": 0, "src/pkg/sub/__init__
 
 
 def check_batch(path: str, after: str | None, before: str | None = None, **more: Any) -> str:
-    ruling = batch_gate.look([changed_file(path, before, after)], PROJECT, **{"has_contract": True, **more})
+    ruling = batch_gate.check_batch([changed_file(path, before, after)], PROJECT, **{"has_contract": True, **more})
     return " | ".join(str(reason) for reason in ruling.reasons)
 
 
@@ -82,7 +82,7 @@ def test_an_import_of_a_missing_project_module_is_named(path: str, text: str, lo
 
 def test_a_batch_without_a_contract_does_not_pass() -> None:
     assert "no contract" in check_batch("a.py", "x = 1\n", has_contract=False)
-    assert batch_gate.look([], PROJECT, has_contract=False).decision is Decision.RETRY
+    assert batch_gate.check_batch([], PROJECT, has_contract=False).decision is Decision.RETRY
 
 
 def plan(repo: Repo, broken: str) -> Any:

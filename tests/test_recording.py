@@ -15,7 +15,7 @@ from reflectloop.errors import Locked
 from reflectloop.state import lock
 from reflectloop.system import landlock
 from reflectloop.system.git import Git
-from reflectloop.system.write_guard import raise_shield
+from reflectloop.system.write_guard import start_write_guard
 from reflectloop.workspace import traps
 from reflectloop.workspace.record_tree import Unrecordable
 from support import PROGRAM, Repo
@@ -55,9 +55,9 @@ def test_a_pipe_of_the_users_where_git_reads_is_refused_by_name(tmp_path: Path) 
     os.mkfifo(tmp_path / "part" / ".gitignore")
     os.mkfifo(tmp_path / "other")
     with pytest.raises(Unrecordable, match=r"part/\.gitignore"):
-        traps.refuse(tmp_path)
+        traps.refuse_traps(tmp_path)
     (tmp_path / "part" / ".gitignore").unlink()
-    traps.refuse(tmp_path)
+    traps.refuse_traps(tmp_path)
 
 
 def test_files_that_are_too_large_together_fail_the_step_by_name(repo: Repo) -> None:
@@ -94,7 +94,7 @@ def test_a_git_call_ends_when_its_time_is_over(repo: Repo, shielded: bool) -> No
     os.mkfifo(repo.path / ".gitattributes")
     own = repo.path / ".reflectloop"
     own.mkdir()
-    shield = raise_shield(own) if shielded else None
+    shield = start_write_guard(own) if shielded else None
     try:
         git = Git(git_dir=repo.path / ".git", work_tree=repo.path, shield=shield, until=time.monotonic() + 0.5)
         with pytest.raises(TimeoutError, match="git"):
@@ -148,7 +148,7 @@ def test_a_file_system_without_locks_is_reported(tmp_path: Path, monkeypatch: py
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr("fcntl.flock", flock)
-    with pytest.raises(Locked, match="no locks available"), lock.hold(tmp_path, "test"):
+    with pytest.raises(Locked, match="no locks available"), lock.hold_lock(tmp_path, "test"):
         pass
 
 

@@ -43,7 +43,7 @@ FAILED test_a.py::test_a - {error}
 
 
 def failure(text: str, exit_code: int | None = 1, rules: Rules | None = None) -> FailureRecord:
-    found = flow.of(text, exit_code=exit_code, rules=rules or diagnosis.shipped()).failure
+    found = flow.diagnose_log(text, exit_code=exit_code, rules=rules or diagnosis.shipped()).failure
     assert found
     return found
 
@@ -144,7 +144,7 @@ make: *** [Makefile:2: all] Error 1
 
 
 def test_a_passed_log_has_no_failure() -> None:
-    assert flow.of("All checks passed!\n", exit_code=0, rules=diagnosis.shipped()).failure is None
+    assert flow.diagnose_log("All checks passed!\n", exit_code=0, rules=diagnosis.shipped()).failure is None
 
 
 def test_the_same_failure_has_one_name_on_every_machine() -> None:
@@ -214,7 +214,7 @@ def test_any_text_has_a_name_that_holds_no_more_than_digits(text: str) -> None:
 @given(st.binary(max_size=2000), st.sampled_from([None, 0, 1, 2, 126, 127, 137, -9]))
 @settings(max_examples=100, deadline=None)
 def test_no_input_makes_diagnosis_fail(data: bytes, exit_code: int | None) -> None:
-    found = flow.of(data, exit_code=exit_code, rules=diagnosis.shipped())
+    found = flow.diagnose_log(data, exit_code=exit_code, rules=diagnosis.shipped())
     assert (found.failure is None) == found.result.ok
 
 

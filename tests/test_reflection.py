@@ -29,7 +29,7 @@ from reflectloop.reflection.reflection_text import TicketFacts
 from reflectloop.reflection.remediation_table import HANDLING, handle
 from reflectloop.reflection.requirements import Requirements
 from reflectloop.reflection.ticket import Ticket
-from reflectloop.reflection.warnings import StepToWarn, WarningLesson, preflect
+from reflectloop.reflection.warnings import StepToWarn, WarningLesson, match_warnings
 from reflectloop.reflection.workspace_facts import WorkspaceFacts
 from reflectloop.workspace.folders import Folders
 from support import Repo
@@ -434,7 +434,7 @@ def test_an_anti_pattern_becomes_a_lesson_counted_by_tickets(repo: Repo) -> None
     (lesson,) = lesson_scopes.open_scopes(repo.path, "project").read().lessons
     assert (lesson.kind, lesson.title, lesson.count) == ("antipattern", "handed in short: papers", 2)
     assert lesson.source.ticket
-    warnings = preflect(
+    warnings = match_warnings(
         StepToWarn("P-1", "collect papers, handed in at once"), [WarningLesson("antipattern", lesson.title)]
     )
     assert [one.lesson for one in warnings] == [lesson.title]

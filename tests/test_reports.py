@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reflectloop.secrets.rulefile import filled
+from reflectloop.secrets.rulefile import fill_sample
 from reflectloop.verification import reports
 from reflectloop.verification.result import Counts, ReportReading, VerificationResult
 from support import calls_of, reflectloop
@@ -331,7 +331,7 @@ def test_the_cost_of_a_report_is_linear_in_its_length(piece: bytes) -> None:
     assert calls_of(twice) < 2.2 * calls_of(once) + 100
 
 
-KEY = filled("ghp_{alnum:36}", "a log")
+KEY = fill_sample("ghp_{alnum:36}", "a log")
 
 
 def test_diagnose_answers_lines_by_id_and_shows_no_secret(tmp_path: Path) -> None:

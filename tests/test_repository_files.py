@@ -53,7 +53,7 @@ def test_rules_that_are_a_device_are_refused_by_name(tmp_path: Path) -> None:
         active_rules.of(config.Config().policy, tmp_path)
 
 
-@pytest.mark.parametrize("read", [baseline.read, rulefile.read])
+@pytest.mark.parametrize("read", [baseline.read_baseline, rulefile.read_rule_file])
 def test_rules_and_baselines_beyond_their_size_are_refused(tmp_path: Path, read: object) -> None:
     large = tmp_path / "large"
     large.touch()

@@ -16,7 +16,7 @@ from reflectloop.engine.agent_tasks.task_runner import TaskResult
 from reflectloop.engine.requests.fileops_session import FileopsTarget
 from reflectloop.errors import NeedsInput
 from reflectloop.state import events, journal
-from reflectloop.workspace.folders import folders_at
+from reflectloop.workspace.folders import open_project_dirs
 from support import Repo
 
 STEP = {"title": "Round up", "checks": ["grep -q ceil pager.py"]}
@@ -54,7 +54,7 @@ def story(repo: Repo, executor: Callable[[dict[str, Any]], Turn], monkeypatch: p
 
 
 def reasons(repo: Repo) -> list[str]:
-    folders = folders_at(repo.path)
+    folders = open_project_dirs(repo.path)
     name = folders.current_task()
     assert name
     told = [entry.event for entry in journal.read(folders.journal(name))]

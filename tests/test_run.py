@@ -113,7 +113,7 @@ def test_json_prints_exactly_one_document_and_it_fits_the_schema(repo: Repo) -> 
     assert answer.code == 0
     jsonschema.validate(answer.envelope, json.loads((SCHEMAS / "envelope.json").read_text()))
     assert answer.envelope["status"] == "OK"
-    assert answer.envelope["isolation"] == isolation.possible()[0].level
+    assert answer.envelope["isolation"] == isolation.supported_levels()[0].level
     assert answer.stderr == ""
 
 

@@ -21,7 +21,7 @@ from reflectloop.system import cgroup, landlock, process, seccomp
 from reflectloop.terms import Isolation
 from support import PROGRAM, Repo
 
-CONTROL = escape_tests.ATTEMPTS[0]
+CONTROL = escape_tests.ESCAPE_TESTS[0]
 
 
 def test_doctor_proves_every_level_by_escape_tests(repo: Repo) -> None:
@@ -29,13 +29,13 @@ def test_doctor_proves_every_level_by_escape_tests(repo: Repo) -> None:
     answer = repo.run("doctor", "--json")
     assert answer.code == 0, answer.stdout
     data = answer.json["data"]
-    assert data["isolation"] == isolation.possible()[0].level
+    assert data["isolation"] == isolation.supported_levels()[0].level
     assert [(level["level"], level["by"]) for level in data["levels"]] == [
-        (wall.level, wall.by) for wall in isolation.possible()
+        (wall.level, wall.by) for wall in isolation.supported_levels()
     ]
     for level in data["levels"]:
         rank = Isolation(level["level"]).rank
-        promised = [test.name for test in escape_tests.ATTEMPTS if test.since.rank <= rank]
+        promised = [test.name for test in escape_tests.ESCAPE_TESTS if test.since.rank <= rank]
         assert {name: level["held"][name] for name in promised} == dict.fromkeys(promised, True), level
         assert level["proven"]
         assert level["untried"] == {}
@@ -44,18 +44,18 @@ def test_doctor_proves_every_level_by_escape_tests(repo: Repo) -> None:
 def test_the_escapes_succeed_without_isolation() -> None:
     """Otherwise they would prove nothing."""
     (Path(os.environ["HOME"]) / "diary").write_text("mine")
-    tried = escape_tests.attempt(IsolationLevel(Isolation.WORKSPACE, "nothing"))
+    tried = escape_tests.run_escape_tests(IsolationLevel(Isolation.WORKSPACE, "nothing"))
     escaped = [
         one.name
-        for one in escape_tests.ATTEMPTS
+        for one in escape_tests.ESCAPE_TESTS
         if one.since is not Isolation.WORKSPACE and not tried.prevented[one.name]
     ]
-    assert escaped == [one.name for one in escape_tests.ATTEMPTS if one.since.rank > Isolation.WORKSPACE.rank]
+    assert escaped == [one.name for one in escape_tests.ESCAPE_TESTS if one.since.rank > Isolation.WORKSPACE.rank]
 
 
 def test_a_sandbox_in_which_nothing_runs_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nonexistent/python")
-    assert not escape_tests.attempt(isolation.possible()[0], [CONTROL]).proven
+    assert not escape_tests.run_escape_tests(isolation.supported_levels()[0], [CONTROL]).proven
 
 
 def test_doctor_reports_whether_the_required_level_is_reached(repo: Repo) -> None:
@@ -84,7 +84,7 @@ def test_doctor_says_which_attempts_could_not_be_made(repo: Repo, tmp_path: Path
 def test_a_command_leaves_no_zombie(wall: IsolationLevel) -> None:
     """Dead ones count against the limit on processes of whatever runs next."""
     before = {*process.descendants(os.getpid())}
-    assert escape_tests.attempt(wall, [CONTROL]).proven
+    assert escape_tests.run_escape_tests(wall, [CONTROL]).proven
     assert {*process.descendants(os.getpid())} <= before
 
 
@@ -191,8 +191,8 @@ def test_a_command_that_uses_too_much_is_reported_with_the_limit(
 @pytest.mark.parametrize("wall", [*HELD[:1], *(wall for wall in HELD if wall.by == "landlock")], ids=name_of)
 def test_limits_hold_without_control_groups(wall: IsolationLevel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cgroup, "make", lambda *_: None)
-    tests = [test for test in escape_tests.ATTEMPTS if test.holds in escape_tests.USE_UP]
-    tried = escape_tests.attempt(wall, [CONTROL, *tests, CONTROL])
+    tests = [test for test in escape_tests.ESCAPE_TESTS if test.holds in escape_tests.USE_UP]
+    tried = escape_tests.run_escape_tests(wall, [CONTROL, *tests, CONTROL])
     assert tried.limits_by in ("rlimit", "watchdog")
     assert tried.prevented == {CONTROL.name: True, **{test.name: True for test in tests}}
 
@@ -336,7 +336,7 @@ def test_a_folder_that_contains_a_home_is_never_readable_as_tools(tmp_path: Path
     (home / ".cargo/bin").mkdir(parents=True)
     (home / ".cargo/credentials.toml").write_text("x")
     caller = {"PATH": f"{home}/bin:{home}/.cargo/bin", "VIRTUAL_ENV": str(home), "NVM_DIR": "/"}
-    shown = toolchains.found(caller, home)
+    shown = toolchains.readable_tools(caller, home)
     assert home not in shown
     assert Path("/") not in shown
     assert home / "bin" in shown
@@ -346,7 +346,7 @@ def test_a_folder_that_contains_a_home_is_never_readable_as_tools(tmp_path: Path
 def test_a_filter_refuses_sockets_with_names_and_lets_pairs_pass() -> None:
     if not seccomp.known() or landlock.refusal() is not None:
         pytest.skip("no filters on this machine")
-    thread = landlock.behind(landlock.LandlockRules(read=(Path("/"),), write=(), network=False))
+    thread = landlock.restricted_thread(landlock.LandlockRules(read=(Path("/"),), write=(), network=False))
     try:
         for family in (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX):
             with pytest.raises(OSError, match="not supported"):
@@ -446,7 +446,7 @@ def test_a_home_is_recognised_under_any_path(tmp_path: Path) -> None:
     (real / "lib").mkdir()
     link.symlink_to(real)
     for home, caller in ((link, {"PATH": f"{real}/bin"}), (real, {"VIRTUAL_ENV": str(link)})):
-        shown = toolchains.found(caller, home)
+        shown = toolchains.readable_tools(caller, home)
         assert real not in [path.resolve() for path in shown]
 
 

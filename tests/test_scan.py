@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from reflectloop.secrets.rulefile import filled
+from reflectloop.secrets.rulefile import fill_sample
 from support import Repo, reflectloop
 
-TOKEN = filled("ghp_{alnum:36}", "a story")
-OTHER = filled("glpat-{alnum:20}", "another story")
-LIKELY = filled("{lownum:20}", "a third story")
+TOKEN = fill_sample("ghp_{alnum:36}", "a story")
+OTHER = fill_sample("glpat-{alnum:20}", "another story")
+LIKELY = fill_sample("{lownum:20}", "a third story")
 
 
 def rules(repo: Repo, *options: str) -> list[tuple[str, int, str]]:
@@ -133,7 +133,7 @@ def test_content_that_looks_like_a_patch_does_not_hide_a_staged_secret(repo: Rep
 
 
 def test_a_key_over_many_staged_lines_is_found(repo: Repo) -> None:
-    body = "\n".join(filled("{base64:64}", str(line)) for line in range(6))
+    body = "\n".join(fill_sample("{base64:64}", str(line)) for line in range(6))
     repo.write("id", f"-----BEGIN {'RSA'} PRIVATE KEY-----\n{body}\n-----END {'RSA'} PRIVATE KEY-----\n")
     repo.git("add", "-A")
     assert rules(repo, "--staged") == [("id", 1, "private-key")]

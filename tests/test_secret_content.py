@@ -17,17 +17,17 @@ from pathlib import Path
 import pytest
 
 from reflectloop.secrets import Detector, SecretFinding, builtin_rules, content, sqlite
-from reflectloop.secrets.rulefile import filled
+from reflectloop.secrets.rulefile import fill_sample
 from reflectloop.system import terminal
 
 DETECTOR = Detector(builtin_rules.rules())
-TOKEN = filled("ghp_{alnum:36}", "content")
-PASSWORD = filled("{lownum:14}", "password")
+TOKEN = fill_sample("ghp_{alnum:36}", "content")
+PASSWORD = fill_sample("{lownum:14}", "password")
 INVISIBLE = "\u00ad\u034f\u061c\u115f\u180e\u200b\u200d\u2060\u3164\ufe0f\ufeff\U000e0041\U000e01ef"
 
 
 def scan(data: bytes) -> list[SecretFinding]:
-    return content.scan(DETECTOR, data)
+    return content.scan_content(DETECTOR, data)
 
 
 def grades(data: bytes) -> set[str]:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from reflectloop.secrets.rulefile import filled
+from reflectloop.secrets.rulefile import fill_sample
 from support import Repo, start, wait_until
 
-PASSWORD = filled("{lownum:16}", "gate")
-TOKEN = filled("ghp_{alnum:36}", "gate")
+PASSWORD = fill_sample("{lownum:16}", "gate")
+TOKEN = fill_sample("ghp_{alnum:36}", "gate")
 SETTING = f'db_password = "{PASSWORD}"'
 FORMS = {
     "text": "open('settings.py', 'w').write(text)",

@@ -10,7 +10,7 @@ import uuid
 import pytest
 
 from reflectloop.secrets import Detector, builtin_rules
-from reflectloop.secrets.rulefile import filled
+from reflectloop.secrets.rulefile import fill_sample
 from support import Repo
 
 RUN = Detector(builtin_rules.rules())
@@ -71,7 +71,7 @@ def rules(text: str, detector: Detector = RUN) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_providers_value_is_found_in_every_context(kind: str) -> None:
     for number, place in enumerate(PLACES):
-        text = place.format(filled(KINDS[kind], f"{kind} {number}"))
+        text = place.format(fill_sample(KINDS[kind], f"{kind} {number}"))
         assert rules(text), place
 
 
@@ -128,7 +128,7 @@ def test_hashes_ids_and_addresses_are_not_reported_by_scan(number: int) -> None:
     ],
 )  # fmt: skip
 def test_an_ordinary_line_is_not_reported(text: str) -> None:
-    assert rules(filled(text, text), SCAN) == []
+    assert rules(fill_sample(text, text), SCAN) == []
 
 
 def test_an_alphabet_is_not_a_secret() -> None:
@@ -160,21 +160,21 @@ def test_a_private_key_without_its_end_is_found() -> None:
     ],
 )
 def test_a_line_of_netrc_is_found(text: str) -> None:
-    assert ("netrc-password", "likely") in rules(text.format(filled("{alnum:14}", "netrc")))
+    assert ("netrc-password", "likely") in rules(text.format(fill_sample("{alnum:14}", "netrc")))
     assert rules(text.format("$PASSWORD")) == []
 
 
 def test_a_random_key_in_an_address_is_certain() -> None:
-    address = filled("https://host.test/a?token={hex:48}", "an address")
+    address = fill_sample("https://host.test/a?token={hex:48}", "an address")
     assert rules(address) == [("url-with-secret", "certain")]
 
 
 def test_the_content_of_an_xml_element_is_found_over_lines() -> None:
-    assert rules(filled("<authToken>\n    {alnum:32}\n</authToken>", "element"))
+    assert rules(fill_sample("<authToken>\n    {alnum:32}\n</authToken>", "element"))
 
 
 def test_a_repeated_value_is_one_finding_with_all_its_lines(repo: Repo) -> None:
-    value = filled("{lownum:20}", "often")
+    value = fill_sample("{lownum:20}", "often")
     repo.write("a.py", f'password = "{value}"\n\nsecret = "{value}"\ntoken = "{value}"\n')
     repo.write("b.py", f'password = "{value}"\n')
     findings = repo.run("scan", "--json").json["data"]["findings"]

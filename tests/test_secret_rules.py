@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from reflectloop.secrets import Detector, builtin_rules, rulefile
 from reflectloop.secrets.detector import environment_values
-from reflectloop.secrets.rulefile import SecretRuleEntry, filled
+from reflectloop.secrets.rulefile import SecretRuleEntry, fill_sample
 from support import calls_of
 
-ENTRIES = [entry for path in builtin_rules.FILES for entry in rulefile.read(path)]
+ENTRIES = [entry for path in builtin_rules.FILES for entry in rulefile.read_rule_file(path)]
 
 
 @cache
@@ -53,7 +53,7 @@ def test_ids_are_unique_and_every_sample_is_found_with_all_rules() -> None:
     assert len(names) == len(set(names)) > 300
     for entry in ENTRIES:
         for sample in entry.match:
-            assert matched_rules(f"a\n{filled(sample, entry.id)}\nb"), entry.id
+            assert matched_rules(f"a\n{fill_sample(sample, entry.id)}\nb"), entry.id
 
 
 def test_no_sample_is_a_secret_before_it_is_filled_in() -> None:
@@ -65,8 +65,8 @@ def test_no_sample_is_a_secret_before_it_is_filled_in() -> None:
         assert certain == [], path
 
 
-CORPUS = [filled(sample, entry.id) for entry in ENTRIES for sample in entry.match]
-KEY = "-----BEGIN {}PRIVATE KEY-----\n" + "\n".join(filled("{base64:64}", str(n)) for n in range(5))
+CORPUS = [fill_sample(sample, entry.id) for entry in ENTRIES for sample in entry.match]
+KEY = "-----BEGIN {}PRIVATE KEY-----\n" + "\n".join(fill_sample("{base64:64}", str(n)) for n in range(5))
 CORPUS += [
     KEY.format("RSA ") + "\n-----END RSA PRIVATE KEY-----",
     KEY.format(""),
@@ -111,7 +111,7 @@ def test_findings_in_long_lines_do_not_depend_on_the_chunking(
     st.integers(1, 300),
 )
 def test_a_planted_secret_is_never_shown(entry: SecretRuleEntry, before: bytes, after: bytes, size: int) -> None:
-    sample = filled(entry.match[0], entry.id).encode()
+    sample = fill_sample(entry.match[0], entry.id).encode()
     (value,) = detector().values(sample)
     out, findings = scan_in_chunks(before + b"\n" + sample + b"\n" + after, [size])
     assert value not in out
@@ -138,7 +138,7 @@ def test_redacted_json_is_still_json(parts: list[str], between: str) -> None:
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\\n", " ", '\\n" +\n    "', "\n# "])
 @pytest.mark.parametrize("cut", [False, True])
 def test_a_private_key_is_redacted_from_begin_to_end(end: str, cut: bool) -> None:
-    body = [filled("{base64:64}", str(line)) for line in range(9)]
+    body = [fill_sample("{base64:64}", str(line)) for line in range(9)]
     lines = ["-----BEGIN RSA PRIVATE KEY-----", *body, *([] if cut else ["-----END RSA PRIVATE KEY-----"])]
     if cut and end == " ":
         return  # its end cannot be distinguished from the words after it
@@ -175,7 +175,7 @@ def test_a_header_alone_is_not_a_key() -> None:
     ],
 )
 def test_passwords_are_found_in_many_languages(text: str) -> None:
-    assert matched_rules(filled(text, text)), text
+    assert matched_rules(fill_sample(text, text)), text
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_passwords_are_found_in_many_languages(text: str) -> None:
     ],
 )
 def test_placeholders_and_hashes_are_not_secrets(text: str) -> None:
-    assert matched_rules(filled(text, text)) == [], text
+    assert matched_rules(fill_sample(text, text)) == [], text
 
 
 def test_a_format_filled_with_one_letter_is_ignored_in_a_run() -> None:
@@ -229,7 +229,7 @@ def test_a_plain_word_is_a_password_if_the_host_is_real(address: str, counts: bo
 
 @pytest.mark.parametrize("form", ["yaml", "json"])
 def test_every_value_of_a_kubernetes_secret_is_redacted(form: str) -> None:
-    values = {f"key-{number}": filled("{base64:20}", str(number)) for number in range(5)} | {"user": "YWRtaW4x"}
+    values = {f"key-{number}": fill_sample("{base64:20}", str(number)) for number in range(5)} | {"user": "YWRtaW4x"}
     if form == "yaml":
         entries = "".join(f"  {name}: {value}\n" for name, value in values.items())
         text = f"apiVersion: v1\nkind: Secret\nmetadata:\n  name: a-name-of-it\ndata:\n{entries}type: Opaque\n"
@@ -299,7 +299,7 @@ def test_a_value_that_starts_with_a_slash_may_be_a_secret() -> None:
 
 
 def test_the_more_certain_of_two_overlapping_findings_names_the_rule() -> None:
-    token = filled("ghp_{alnum:36}", "overlap")
+    token = fill_sample("ghp_{alnum:36}", "overlap")
     assert matched_rules(f'github_token = "{token}"') == ["github-token"]
 
 
@@ -361,21 +361,21 @@ def test_repeated_text_costs_a_few_calls_a_byte(unit: str) -> None:
 
 
 def test_a_remembered_harmless_line_does_not_hide_a_different_one() -> None:
-    harmless, leaking = "token = your-token", filled("token = {alnum:30}", "differs")
+    harmless, leaking = "token = your-token", fill_sample("token = {alnum:30}", "differs")
     assert matched_rules(f"{harmless}\n" * 50 + f"{leaking}\n{harmless}\n{leaking}\n") == ["bare-assignment"] * 2
 
 
 @pytest.mark.parametrize("before", [0, 30, 4_070, 4_090, 9_000])
 def test_a_format_that_starts_with_a_repeated_letter_is_found_anywhere(before: int) -> None:
     (entry,) = [entry for entry in ENTRIES if entry.id == "twitter-bearer-token"]
-    text = b"a" * before + b" " + filled(entry.match[0], entry.id).encode() + b" " + b"a" * 5_000
+    text = b"a" * before + b" " + fill_sample(entry.match[0], entry.id).encode() + b" " + b"a" * 5_000
     for sizes in ([len(text)], [1_000], [7]):
         assert [rule for rule, _, _ in scan_in_chunks(text, sizes)[1]] == ["twitter-bearer-token"]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_a_rule_without_a_keyword_finds_its_format_on_every_line(end: str) -> None:
-    lines = [filled("AKC{alnum:14}", str(number)) for number in range(4)]
+    lines = [fill_sample("AKC{alnum:14}", str(number)) for number in range(4)]
     text = ("before" + end + end.join(lines) + end).encode()
     at_once, in_chunks = scan_in_chunks(text, [len(text)]), scan_in_chunks(text, [9])
     assert at_once == in_chunks
@@ -383,14 +383,14 @@ def test_a_rule_without_a_keyword_finds_its_format_on_every_line(end: str) -> No
 
 
 def test_a_key_with_odd_lines_does_not_depend_on_the_chunking() -> None:
-    lines = [filled("prefix-{base64:60}", str(number)) for number in range(9)]
+    lines = [fill_sample("prefix-{base64:60}", str(number)) for number in range(9)]
     text = "\n".join(["-----BEGIN RSA PRIVATE KEY-----", *lines, "-----END RSA PRIVATE KEY-----", ""]).encode()
     assert scan_in_chunks(text, [50]) == scan_in_chunks(text, [len(text)])
     assert [rule for rule, _, _ in scan_in_chunks(text, [50])[1]] == ["private-key"]
 
 
 def test_the_end_of_a_long_line_is_scanned_without_the_next_lines() -> None:
-    text = b"\x88" * 5_000 + b" a:curl -u\n" + filled("acme:{alnum:20}", "tail").encode() + b" x\n"
+    text = b"\x88" * 5_000 + b" a:curl -u\n" + fill_sample("acme:{alnum:20}", "tail").encode() + b" x\n"
     assert scan_in_chunks(text, [50, 881]) == scan_in_chunks(text, [len(text)])
 
 

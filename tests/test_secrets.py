@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflectloop.errors import SecretLeak
-from reflectloop.secrets import Scanner, SecretFinding, current, narrow
+from reflectloop.secrets import Scanner, SecretFinding, as_plain_text, current_detector
 from reflectloop.secrets.detector import environment_values
 from reflectloop.secrets.scanner import fingerprint
 from reflectloop.workspace.added_lines import AddedLines
@@ -25,11 +25,11 @@ KEY = "sk-" + "q1w2e3r4t5y6u7i8o9p0"
 
 
 def scan(text: bytes) -> list[SecretFinding]:
-    return current().scan(text)
+    return current_detector().scan(text)
 
 
 def new_scanner() -> Scanner:
-    return current().scanner()
+    return current_detector().scanner()
 
 
 def joined(*parts: str) -> bytes:
@@ -108,18 +108,18 @@ def test_memory_is_bounded_on_a_huge_line() -> None:
 
 
 def test_redaction_keeps_the_other_text() -> None:
-    assert current().redact(f"a\nkey = {KEY} and more\nb") == "a\nkey = [REDACTED:prefixed-token] and more\nb"
+    assert current_detector().redact(f"a\nkey = {KEY} and more\nb") == "a\nkey = [REDACTED:prefixed-token] and more\nb"
 
 
 def test_only_lines_that_a_patch_adds_count() -> None:
     patch = f"--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n-key = {KEY}\n context = {KEY}\n+key = $KEY\n".encode()
     for size in (1, 7, 1000):
-        added = AddedLines(current())
+        added = AddedLines(current_detector())
         for start in range(0, len(patch), size):
             added.feed(patch[start : start + size])
         assert added.finish() == []
         assert len(added.moved) == 1
-    leaking = AddedLines(current())
+    leaking = AddedLines(current_detector())
     leaking.feed(patch.replace(b"+key = $KEY", b"+key = " + KEY.encode()))
     (secret,) = leaking.finish()
     assert (secret.path, secret.line, secret.finding.grade) == ("f", 2, "certain")
@@ -135,7 +135,7 @@ def test_added_lines_of_any_length_are_recognised_in_a_patch(size: int) -> None:
         + b"\n--- a/g\n+++ b/g\n@@ -0,0 +1 @@\n+key="
         + KEY.encode()
     )
-    added = AddedLines(current())
+    added = AddedLines(current_detector())
     redacted: list[bytes] = []
     cleaned = RedactedPatch(redacted.append)
     news = []
@@ -155,7 +155,7 @@ def cost_of_hunks(count: int) -> int:
     """Count the calls for a patch of `count` hunks with a possible secret each, read every few kB."""
     hunk = "@@ -{0} +{0} @@\n-a\n+db_password = '" + possible_secret() + "{0}'\n"
     patch = ("--- a/f\n+++ b/f\n" + "".join(hunk.format(n) for n in range(1, count + 1))).encode()
-    added = AddedLines(current())
+    added = AddedLines(current_detector())
 
     def read() -> None:
         for start in range(0, len(patch), 4096):
@@ -174,7 +174,7 @@ def test_the_cost_of_a_scan_is_linear_in_the_number_of_hunks() -> None:
 @pytest.mark.parametrize("sign", [b"+", b"-", b" "])
 def test_the_cost_of_a_scan_is_linear_in_the_length_of_a_line(sign: bytes) -> None:
     def read(size: int) -> None:
-        for reader in (AddedLines(current()), RedactedPatch(lambda _: None)):
+        for reader in (AddedLines(current_detector()), RedactedPatch(lambda _: None)):
             reader.feed(b"--- a/f\n+++ b/f\n@@ -1 +1 @@\n" + sign)
             for _ in range(size):
                 reader.feed(b"x" * 1024)
@@ -201,16 +201,16 @@ def test_utf_16_is_read_as_text_across_chunks(before: str, coding: str, cut: int
     wide = f"{before}\nkey = {KEY}\n\xe9".encode(coding)
     cut = len(wide) - 90 + cut
     pieces = new_scanner()
-    pieces.feed(narrow(wide[:cut]))
-    pieces.feed(narrow(wide[cut:]))
+    pieces.feed(as_plain_text(wide[:cut]))
+    pieces.feed(as_plain_text(wide[cut:]))
     pieces.finish()
     assert "prefixed-token" in [finding.rule for finding in pieces.findings]
 
 
 def test_strings_that_end_in_nul_are_not_joined() -> None:
     binary = b"a\0b\0c\0d\0" + KEY.encode() + b"\0abc\0"
-    assert narrow(binary) == b"abcd\0" + KEY.encode() + b"\0abc\0"
-    assert narrow(b"abc\0x\0y\0z\0w\0\0\xff\0") == b"abc\0xyzw\0\xff\0"
+    assert as_plain_text(binary) == b"abcd\0" + KEY.encode() + b"\0abc\0"
+    assert as_plain_text(b"abc\0x\0y\0z\0w\0\0\xff\0") == b"abc\0xyzw\0\xff\0"
 
 
 def everywhere(*roots: Path) -> bytes:

@@ -198,8 +198,8 @@ def test_a_journal_with_fixes_loads_without_those_of_a_discarded_attempt(tmp_pat
     )
     assert task.met == {"43": ["b"]}
     (tmp_path / "journal.jsonl").write_bytes(GOLDEN.with_name("journal-fixes-v1.jsonl").read_bytes())
-    snapshot.write(tmp_path, snapshot.of_journal(tmp_path), {})
-    kept = snapshot.read(tmp_path)
+    snapshot.write(tmp_path, snapshot.read_journal(tmp_path), {})
+    kept = snapshot.read_document(tmp_path)
     assert kept
     assert kept.task == task
 

@@ -39,7 +39,7 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def test_a_state_that_covers_the_journal_is_read_instead_of_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected, counts = truth(folder), parsed(monkeypatch)
-    assert snapshot.load(folder) == expected
+    assert snapshot.load_task(folder) == expected
     assert counts == [0]
 
 
@@ -51,7 +51,7 @@ def test_only_the_lines_after_a_state_are_folded(folder: Path, monkeypatch: pyte
     finish(book, "c", success=False, exit_code=3, reason="exited 3")
     book.close()
     expected, counts = truth(folder), parsed(monkeypatch)
-    found = snapshot.load(folder)
+    found = snapshot.load_task(folder)
     assert found == expected
     assert found.runs["R"].steps["c"].reason == "exited 3"
     assert counts == [3]
@@ -63,7 +63,7 @@ def test_an_incomplete_last_line_is_not_part_of_a_state(folder: Path) -> None:
     kept(folder)
     said = json.loads((folder / "state.json").read_text())
     assert said["revision"] == 5
-    assert snapshot.load(folder) == truth(folder)
+    assert snapshot.load_task(folder) == truth(folder)
 
 
 def edited(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], object]:
@@ -103,25 +103,25 @@ def test_a_journal_that_was_cut_at_the_end_of_a_line_is_refused(folder: Path) ->
     path = folder / "journal.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:-2]))
-    for read in (snapshot.load, snapshot.whole, lambda place: journal.read(place / "journal.jsonl")):
+    for read in (snapshot.load_task, snapshot.load_from_journal, lambda place: journal.read(place / "journal.jsonl")):
         with pytest.raises(
             StateDamaged, match=rf"journal.jsonl:{len(lines) - 1}: lines are missing at its end"
         ) as refused:
             read(folder)
     assert "remove" in refused.value.next_step
     (folder / "state.json").unlink()
-    assert snapshot.load(folder) == truth(folder)
+    assert snapshot.load_task(folder) == truth(folder)
 
 
 @pytest.mark.parametrize("how", UNUSABLE)
 def test_an_unusable_state_is_ignored_and_rebuilt(folder: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     UNUSABLE[how](folder / "state.json")
     expected, counts = truth(folder), parsed(monkeypatch)
-    assert snapshot.load(folder) == expected
+    assert snapshot.load_task(folder) == expected
     assert counts[-1] == 5
     if how != "a folder":
         kept(folder)
-        assert snapshot.load(folder) == expected
+        assert snapshot.load_task(folder) == expected
         assert counts[-1] == 0
 
 
@@ -133,8 +133,8 @@ def test_a_state_with_a_flipped_bit_is_ignored(tmp_path_factory: pytest.TempPath
     raw = bytearray((place / "state.json").read_bytes())
     raw[data.draw(st.integers(0, len(raw) - 2))] ^= 1 << data.draw(st.integers(0, 7))
     (place / "state.json").write_bytes(raw)
-    assert snapshot.read(place) is None
-    assert snapshot.load(place) == truth(place)
+    assert snapshot.read_document(place) is None
+    assert snapshot.load_task(place) == truth(place)
 
 
 def test_a_damaged_journal_is_an_error_with_its_line_whatever_the_state_says(folder: Path) -> None:
@@ -143,13 +143,13 @@ def test_a_damaged_journal_is_an_error_with_its_line_whatever_the_state_says(fol
     lines[2] = lines[2].replace(b"t0", b"t9")
     path.write_bytes(b"".join(lines))
     with pytest.raises(StateDamaged, match=r"journal\.jsonl:3:"):
-        snapshot.load(folder)
+        snapshot.load_task(folder)
     assert "journal.jsonl:3:" in views.refresh(folder)[0]
 
 
 def test_a_state_does_not_outlive_a_replaced_journal(folder: Path) -> None:
     (folder / "journal.jsonl").unlink()
-    assert snapshot.load(folder) == Task()
+    assert snapshot.load_task(folder) == Task()
 
 
 def test_every_field_of_a_task_comes_back(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_every_field_of_a_task_comes_back(tmp_path: Path) -> None:
     latch = Latch("failure", "r", "STEP_FAILED", "R", "a", "h", "t")
     task = Task("T", "p", "t", {"R": run}, latch, 1, TaskState.PAUSED, TaskState.EXECUTING)
     snapshot.write(tmp_path, snapshot.JournalView(task, b""), {"todo.md": ["0"]})
-    found = snapshot.read(tmp_path)
+    found = snapshot.read_document(tmp_path)
     assert found
     assert found.task == task
     assert found.views == {"todo.md": ["0"]}
@@ -173,8 +173,8 @@ def test_the_golden_state_of_schema_1_loads(tmp_path: Path, monkeypatch: pytest.
     shutil.copyfile(GOLDEN / "journal-v1.jsonl", tmp_path / "journal.jsonl")
     shutil.copyfile(GOLDEN / "state-v1.json", tmp_path / "state.json")
     expected, counts = truth(tmp_path), parsed(monkeypatch)
-    assert snapshot.load(tmp_path) == expected
-    found = snapshot.read(tmp_path)
+    assert snapshot.load_task(tmp_path) == expected
+    found = snapshot.read_document(tmp_path)
     assert found
     lines = (tmp_path / "journal.jsonl").read_bytes().count(b"\n")
     assert counts == [lines - found.revision]

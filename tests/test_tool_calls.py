@@ -18,7 +18,7 @@ from reflectloop.diagnosis.retrying import delay_of, retry_after
 from reflectloop.diagnosis.safe_call import RetryIO, RetryOptions, ToolError, ToolFailure, ToolSuccess, safe_call
 from reflectloop.diagnosis.tool_failure_report import ToolReport
 from reflectloop.errors import ReflectloopError
-from reflectloop.secrets.rulefile import filled
+from reflectloop.secrets.rulefile import fill_sample
 from reflectloop.workspace.folders import Folders
 from support import Repo, reflectloop
 
@@ -252,7 +252,7 @@ def test_a_known_fix_is_reported_with_the_failure() -> None:
 
 
 def test_parameters_and_messages_are_reported_without_secrets() -> None:
-    key = filled("ghp_{alnum:36}", "a call")
+    key = fill_sample("ghp_{alnum:36}", "a call")
     outcome = safe_call("x", {"token": key, "q": 1}, invoke=Tool(f"403 Forbidden for {key}"))
     assert key not in json.dumps([one.model_dump(mode="json") for one in outcome.reports])
 
@@ -462,7 +462,7 @@ def test_a_call_prints_no_control_sequences(repo: Repo, where: tuple[str, ...]) 
 
 
 def test_a_call_that_prints_a_secret_is_stopped_and_shows_nothing_of_it(repo: Repo) -> None:
-    key = filled("ghp_{alnum:36}", "a call in the box")
+    key = fill_sample("ghp_{alnum:36}", "a call in the box")
     repo.write("print.sh", f"echo {key[:9]}''{key[9:]}\n")
     answer = repo.run("call", "--fallback", "echo more", "--", "sh", "print.sh")
     assert answer.code == 99

@@ -26,7 +26,7 @@ def put(path: Path, text: str = "private\n", mode: int = 0o600) -> Path:
 
 def is_shown(path: Path, caller: dict[str, str], home: Path, root: Path | None = None) -> bool:
     real = path.resolve()
-    return any(real.is_relative_to(shown.resolve()) for shown in toolchains.found(caller, home, (), root))
+    return any(real.is_relative_to(shown.resolve()) for shown in toolchains.readable_tools(caller, home, (), root))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflectloop.errors import InvalidInput
-from reflectloop.plan.globs import named
+from reflectloop.plan.globs import matches_any
 from reflectloop.terms import Decision, Track
 from reflectloop.verification import compare, evidence, verdict
 from reflectloop.verification.evidence import Chain, EvidenceRecord
@@ -170,7 +170,7 @@ def test_the_gravest_reason_decides() -> None:
     ],
 )
 def test_patterns_mean_what_people_mean_by_them(pattern: str, path: str, fits: bool) -> None:
-    assert named(path, [pattern]) is fits
+    assert matches_any(path, [pattern]) is fits
 
 
 def _folder(path: Path) -> Path:

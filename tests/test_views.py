@@ -70,8 +70,8 @@ def test_a_log_keeps_the_order_of_the_journal_also_when_the_clock_was_set_back(
     book.append(events.RunStarted(run_id="Q", steps=["b", "a"], **started))
     book.close()
     os.utime(folder / "journal.jsonl", (0, 0))
-    assert snapshot.load(folder) == truth(folder)
-    text = views.plan_log(snapshot.load(folder), {})
+    assert snapshot.load_task(folder) == truth(folder)
+    text = views.plan_log(snapshot.load_task(folder), {})
     places = [text.index(part) for part in ("## R", "- b: done", "- a: done", "## Q")]
     assert places == sorted(places)
     assert views.refresh(folder) == []
@@ -115,8 +115,8 @@ def test_every_control_command_refreshes_the_views(chain: Repo) -> None:
     assert items(task_folder(chain) / "todo.md")[-1] == "- [>] c The third"
     assert chain.run("abort", "--reason", "enough").code == 0
     assert ": ABORTED" in (task_folder(chain) / "todo.md").read_text()
-    assert snapshot.read(task_folder(chain))
-    assert snapshot.load(task_folder(chain)) == truth(task_folder(chain))
+    assert snapshot.read_document(task_folder(chain))
+    assert snapshot.load_task(task_folder(chain)) == truth(task_folder(chain))
 
 
 def test_a_paused_run_is_shown_as_paused(repo: Repo) -> None:
@@ -178,7 +178,7 @@ def test_nothing_is_applied_by_what_a_forged_state_says(chain: Repo) -> None:
     assert answer.code == 14
     assert "did not pass" in answer.stderr
     chain.run("skip", "b", "--reason", "x")
-    assert snapshot.load(task_folder(chain)) == truth(task_folder(chain))
+    assert snapshot.load_task(task_folder(chain)) == truth(task_folder(chain))
 
 
 def test_a_state_of_a_newer_version_is_ignored(chain: Repo) -> None:
@@ -218,7 +218,7 @@ def test_ten_readers_at_once_see_a_sound_state_while_a_run_goes_on(repo: Repo) -
         thread.join(90)
     assert engine.poll() == 30
     assert wrong == []
-    assert snapshot.load(task_folder(repo)) == truth(task_folder(repo))
+    assert snapshot.load_task(task_folder(repo)) == truth(task_folder(repo))
 
 
 def test_readers_never_take_a_refresh_for_an_edit(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_readers_never_take_a_refresh_for_an_edit(tmp_path: Path) -> None:
     def look() -> None:
         while not over.is_set():
             wrong.extend(views.edited(folder))
-            assert snapshot.load(folder).id == "T-1"
+            assert snapshot.load_task(folder).id == "T-1"
 
     threads = [threading.Thread(target=look) for _ in range(2)]
     for thread in threads:

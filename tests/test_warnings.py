@@ -12,9 +12,9 @@ from reflectloop.reflection.warnings import (
     WarningLesson,
     WarningOutcome,
     WarningStats,
-    afterflect,
     append_score,
-    preflect,
+    match_warnings,
+    score_outcome,
     total_score,
 )
 from reflectloop.workspace.folders import Folders
@@ -31,38 +31,38 @@ def failed(text: str) -> FailureRecord:
 
 
 def test_only_matching_lessons_warn_each_with_a_mitigation() -> None:
-    (warning,) = preflect(STEP, [MODULE, MIGRATION, STYLE])
+    (warning,) = match_warnings(STEP, [MODULE, MIGRATION, STYLE])
     assert warning.lesson == MODULE.title
     assert warning.mitigation == "install pyyaml first"
     assert warning.check
-    assert preflect(StepToWarn("P-2", "Write the changelog"), [MODULE, MIGRATION]) == ()
+    assert match_warnings(StepToWarn("P-2", "Write the changelog"), [MODULE, MIGRATION]) == ()
 
 
 def test_a_lesson_about_an_earlier_failure_of_the_step_comes_first() -> None:
-    warnings = preflect(STEP._replace(signatures=("42",)), [MODULE, MIGRATION])
+    warnings = match_warnings(STEP._replace(signatures=("42",)), [MODULE, MIGRATION])
     assert [warning.lesson for warning in warnings] == [MIGRATION.title, MODULE.title]
     many = [MODULE._replace(title=f"yaml import trouble {number}") for number in range(9)]
-    assert len(preflect(STEP, many)) == 5
+    assert len(match_warnings(STEP, many)) == 5
 
 
 def test_names_are_compared_by_their_words() -> None:
     lesson = WarningLesson("problem", "loadUsers times out", keywords=("load_users",))
-    assert preflect(StepToWarn("a", commands=("python3 load_users.py",)), [lesson])
+    assert match_warnings(StepToWarn("a", commands=("python3 load_users.py",)), [lesson])
 
 
 def test_a_warning_is_right_if_the_step_fails_as_warned() -> None:
-    warnings = preflect(STEP._replace(signatures=("42",)), [MODULE, MIGRATION])
-    scored = afterflect(warnings, failed("import failed: no module named yaml"))
+    warnings = match_warnings(STEP._replace(signatures=("42",)), [MODULE, MIGRATION])
+    scored = score_outcome(warnings, failed("import failed: no module named yaml"))
     assert [warning.lesson for warning in scored.right] == [MODULE.title]
     assert (scored.precision, scored.recall) == (0.5, 1.0)
-    other = afterflect(warnings, failed("disk full"))
+    other = score_outcome(warnings, failed("disk full"))
     assert (other.right, other.missed, other.recall) == ((), True, 0.0)
 
 
 def test_a_success_makes_warnings_wrong_unless_they_were_heeded() -> None:
-    warnings = preflect(STEP, [MODULE])
-    assert afterflect(warnings, None).precision == 0.0
-    heeded = afterflect(warnings, None, heeded=[MODULE.title])
+    warnings = match_warnings(STEP, [MODULE])
+    assert score_outcome(warnings, None).precision == 0.0
+    heeded = score_outcome(warnings, None, heeded=[MODULE.title])
     assert heeded == WarningOutcome((), (), missed=False)
     assert (heeded.precision, heeded.recall) == (None, None)
 
@@ -70,9 +70,9 @@ def test_a_success_makes_warnings_wrong_unless_they_were_heeded() -> None:
 def test_scores_are_summed_and_a_torn_line_is_skipped(repo: Repo) -> None:
     folders = Folders(repo.path)
     assert total_score(folders) == WarningStats()
-    warnings = preflect(STEP, [MODULE])
+    warnings = match_warnings(STEP, [MODULE])
     for failure in (failed("no module yaml in import"), None, failed("disk full")):
-        append_score(folders, "RLOP-20260101-aaaaaa", "P-1", afterflect(warnings, failure))
+        append_score(folders, "RLOP-20260101-aaaaaa", "P-1", score_outcome(warnings, failure))
     with (folders.own / "foresight.jsonl").open("a") as file:
         file.write('{"right": ["x"')
     total = total_score(folders)

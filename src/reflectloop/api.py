@@ -29,7 +29,7 @@ from reflectloop.plan.model import Plan
 from reflectloop.state.journal import JournalEntry
 from reflectloop.system import files
 from reflectloop.terms import Decision, Isolation, Track
-from reflectloop.workspace.folders import folders_at
+from reflectloop.workspace.folders import open_project_dirs
 
 __all__ = [
     "ApplyResult",
@@ -340,7 +340,7 @@ def _change(
 
 def _write_plan(start: Path, plan: Plan) -> Path:
     """Write a plan under the name of its hash, and return the file."""
-    folders = folders_at(start)
+    folders = open_project_dirs(start)
     folders.ensure_owned()
     path = folders.own / "plans" / f"{plan.hash[:12]}.json"
     files.write_atomic(path, json.dumps({"plan": plan.to_json()}, indent=2) + "\n")

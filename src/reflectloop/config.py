@@ -297,7 +297,7 @@ def sources(project_root: Path) -> Sources:
     merged = _validate(path, raw, grants.merge(user, values))
     values = grants.normal(values, merged.model_dump(mode="json"))
     parts = trust.split(values, settings.model_dump(mode="json"), frozenset(settings.agents))
-    is_trusted = bool(parts.grants) and (trust.is_by_flag() or record.holds(project_root, parts.grants))
+    is_trusted = bool(parts.grants) and (trust.is_by_flag() or record.is_trusted(project_root, parts.grants))
     if not parts.grants or is_trusted:
         trust.ignore(project_root, ())
         return Sources(merged, user, values, parts, is_trusted)

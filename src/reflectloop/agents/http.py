@@ -40,7 +40,7 @@ class Transcript:
 
     def line(self, record: dict[str, Any]) -> None:
         text = json.dumps(record, ensure_ascii=False).encode("utf-8", "replace").decode()
-        self._file.write(secrets.current().redact(text, self._known).replace("\n", " ") + "\n")
+        self._file.write(secrets.current_detector().redact(text, self._known).replace("\n", " ") + "\n")
         self._file.flush()
 
     def __enter__(self) -> Self:
@@ -137,7 +137,7 @@ class Http:
 
     def _clean(self, text: str) -> str:
         """Redact every secret, including this agent's key."""
-        return secrets.current().redact(text, [self._key.encode()] if self._key else []) if text else text
+        return secrets.current_detector().redact(text, [self._key.encode()] if self._key else []) if text else text
 
     # Settings ---------------------------------------------------------------------------------------------------------
 

@@ -36,7 +36,7 @@ def forward_for(name: str, agent: AgentConfig, maker: Sequence[str] = ()) -> For
         )
     try:
         return Forward(
-            tuple(dict.fromkeys(network_forward.place_of(address) for address in (*addresses, *agent.reach)))
+            tuple(dict.fromkeys(network_forward.parse_address(address) for address in (*addresses, *agent.reach)))
         )
     except ValueError as fault:
         raise AgentUnavailable(

@@ -282,7 +282,7 @@ def reply_with_object(output: ProgramOutput, request: AgentRequest, text: str) -
 
 def redact_reply(reply: Reply) -> Reply:
     """Redact every secret in a reply."""
-    redact = secrets.current().redact
+    redact = secrets.current_detector().redact
     return reply._replace(
         text=redact(reply.text) if reply.text else "",
         reason=redact(reply.reason) if reply.reason else "",

@@ -60,4 +60,4 @@ def write_yaml(path: Path, envelope: Envelope, body: dict[str, Any] | None = Non
     value = {"envelope": envelope.model_dump(mode="json"), **(body or {})}
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     text = yaml.dump(value, Dumper=dumper, sort_keys=False, allow_unicode=True, width=110)
-    files.write_atomic(path, secrets.current().redact(text))
+    files.write_atomic(path, secrets.current_detector().redact(text))

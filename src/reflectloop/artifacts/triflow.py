@@ -91,7 +91,7 @@ class TriflowState(_Strict):
 # Writing --------------------------------------------------------------------------------------------------------
 
 
-def shape(task: Task, plan: Plan | None) -> dict[str, Any]:
+def to_triflow(task: Task, plan: Plan | None) -> dict[str, Any]:
     """Return a task in TriFlow's format. `plan` is the plan of its last run, if it can be read."""
     run = task.last_run
     steps = _steps(run, plan) if run else []

@@ -31,7 +31,7 @@ def _least(values: Iterable[Any]) -> Any:  # noqa: ANN401 - numbers of either ki
     return min((value for value in values if value is not None), default=None)
 
 
-def since(task: Task) -> AgentUsage:
+def used_since_unlock(task: Task) -> AgentUsage:
     """Return what was used since a person last unlocked the task: only that counts against the budget."""
     total, granted = task.spent_in_all, task.granted
     return AgentUsage(*(getattr(total, name) - getattr(granted, name) for name in AgentUsage.__dataclass_fields__))
@@ -49,7 +49,7 @@ def by_role(task: Task) -> dict[str, AgentUsage]:
 # As text ---------------------------------------------------------------------------------------------------------
 
 
-def line(used: AgentUsage, most: AgentBudget | None = None) -> str:
+def usage_line(used: AgentUsage, most: AgentBudget | None = None) -> str:
     """Return the usage as one line; with a budget, only what it limits and by how much."""
     if most is None:
         tokens, seconds = f"{used.tokens:,} tokens", f"{used.wall_ms / 1000:.1f} s"
@@ -71,14 +71,16 @@ def money(used: AgentUsage) -> str:
     return f"{used.usd:.4f} USD and {used.unpriced} call(s) of unknown cost"
 
 
-def words(used: Mapping[str, Any], step: str = "") -> Iterator[str]:
+def usage_lines(used: Mapping[str, Any], step: str = "") -> Iterator[str]:
     """Yield the result of `data` as lines: the total, by role, and for the current step."""
-    yield f"agents: {line(_usage(used['in_all']))}"
-    yield from (f"  {role}: {line(_usage(part))}" for role, part in used["by_role"].items())
-    yield from (f"  step {step}, {role}: {line(_usage(part))}" for role, part in used["by_step"].get(step, {}).items())
+    yield f"agents: {usage_line(_usage(used['in_all']))}"
+    yield from (f"  {role}: {usage_line(_usage(part))}" for role, part in used["by_role"].items())
+    yield from (
+        f"  step {step}, {role}: {usage_line(_usage(part))}" for role, part in used["by_step"].get(step, {}).items()
+    )
     most = AgentBudget(**used.get("allowed", {}))
     if most != AgentBudget():
-        yield f"  budget: {line(_usage(used['counted']), most)}"
+        yield f"  budget: {usage_line(_usage(used['counted']), most)}"
 
 
 def _usage(fields: Mapping[str, Any]) -> AgentUsage:
@@ -113,7 +115,7 @@ def data(task: Task, most: AgentBudget | None = None) -> dict[str, Any]:
         "by_role": {role: _plain(part) for role, part in by_role(task).items()},
         "by_step": steps,
     }
-    return used | ({"counted": _plain(since(task)), "allowed": most._asdict()} if most is not None else {})
+    return used | ({"counted": _plain(used_since_unlock(task)), "allowed": most._asdict()} if most is not None else {})
 
 
 def _plain(used: AgentUsage) -> dict[str, Any]:

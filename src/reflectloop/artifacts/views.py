@@ -169,7 +169,7 @@ def append_events(
 
 def _refresh(folder: Path) -> list[str]:
     folders = Folders(folder.parents[2])
-    covered = snapshot.of_journal(folder)
+    covered = snapshot.read_journal(folder)
     task, plan = covered.task, plan_of(folders, covered.task)
     run = task.last_run
     titles = triflow.titles(run, plan) if run else {}
@@ -186,7 +186,7 @@ def _refresh(folder: Path) -> list[str]:
 
 def _publish(folders: Folders, task: Task, plan: Plan | None, log: bytes) -> list[str]:
     """Write the views at the top of the project in TriFlow's format; files that we did not write are kept."""
-    state, run = triflow.shape(task, plan), task.last_run
+    state, run = triflow.to_triflow(task, plan), task.last_run
     steps = list(run.steps.values()) if run else []
     imported = run is not None and run.mode == events.IMPORTED
     reasons = {step.id if imported else str(number): step.reason for number, step in enumerate(steps, 1)}
@@ -219,7 +219,7 @@ def plan_of(folders: Folders, task: Task) -> Plan | None:
 
 
 def _redact(text: str) -> bytes:
-    return secrets.current().redact(text).encode("utf-8", "backslashreplace")
+    return secrets.current_detector().redact(text).encode("utf-8", "backslashreplace")
 
 
 def _digest(raw: bytes) -> str:

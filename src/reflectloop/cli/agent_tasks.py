@@ -139,7 +139,7 @@ def _print_files_and_cost(result: TaskResult) -> None:
     if result.report:
         echo(f"report: {result.report}", err=True)
     if result.task.spent:
-        echo(f"agents: {usage.line(result.task.spent_in_all)}", err=True)
+        echo(f"agents: {usage.usage_line(result.task.spent_in_all)}", err=True)
 
 
 def _next_command(result: TaskResult) -> str:

@@ -35,9 +35,9 @@ def diagnose(log: Path | None, exit_code: int | None, jsonl: bool, project_dir: 
         render.answer_each_line(lambda question, number: logs.answer(question, number, rules))
         return None
     if log is None or log == Path("-"):
-        result = logs.of(logs.stream(sys.stdin.buffer), exit_code=exit_code, rules=rules)
+        result = logs.diagnose_log(logs.stream(sys.stdin.buffer), exit_code=exit_code, rules=rules)
     else:
-        result = logs.of(logs.load(log), exit_code=exit_code, log_path=str(log), rules=rules)
+        result = logs.diagnose_log(logs.load(log), exit_code=exit_code, log_path=str(log), rules=rules)
     next_step = _next_step(result)
     lines = [*_lines(result), *([Note(f"next: {next_step}")] if next_step else [])]
     data = {"id": None if log is None else str(log), **result.as_data()}

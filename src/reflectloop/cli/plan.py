@@ -47,7 +47,7 @@ def check(path: Path | None, project_dir: Path) -> Answer:
     admission.refuse_incomplete(loaded.plan)
 
     def lines() -> Iterator[str]:
-        refusals = admission.refusals(loaded.plan, policy.in_force(project_dir))
+        refusals = admission.refusals(loaded.plan, policy.active_policy(project_dir))
         for warning in (
             *loaded.warnings,
             *(f"run will refuse {refusal.place}: {refusal.said}" for refusal in refusals),

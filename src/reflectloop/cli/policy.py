@@ -36,7 +36,7 @@ def policy(words: tuple[str, ...], jsonl: bool, project_dir: Path) -> Answer | N
     \b
     Example: reflectloop policy 'pytest; rm -rf ~'
     """
-    rules = policy_command.in_force(project_dir)
+    rules = policy_command.active_policy(project_dir)
     if jsonl:
         render.answer_each_line(lambda question, number: policy_command.answer(rules, question, number))
         return None

@@ -39,7 +39,7 @@ class Events:
         pass
 
     def happened(self, entry: JournalEntry) -> None:
-        print_raw(secrets.current().redact(json.dumps(entry.as_json())))
+        print_raw(secrets.current_detector().redact(json.dumps(entry.as_json())))
 
     def command(self, step_id: str, words: str) -> None:
         pass
@@ -69,7 +69,7 @@ class PlainProgress:
         self.write(Text.assemble((f"{loaded.plan.title}", "bold"), f"  {run_id}, {self.total} step(s)"))
 
     def write(self, line: Text) -> None:
-        line.plain = secrets.current().redact(harmless(line.plain))
+        line.plain = secrets.current_detector().redact(harmless(line.plain))
         self.console.print(line, highlight=False, soft_wrap=True)
 
     def happened(self, entry: JournalEntry) -> None:
@@ -146,7 +146,7 @@ class Terminal(PlainProgress):
 
     def command(self, step_id: str, words: str) -> None:
         if step_id in self.running:
-            shown = secrets.current().redact(words.splitlines()[0])
+            shown = secrets.current_detector().redact(words.splitlines()[0])
             self.running[step_id] = self.running[step_id]._replace(words=shown)
         self.lines.clear()
         self.partial = b""

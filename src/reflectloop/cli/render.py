@@ -143,7 +143,7 @@ def _envelope(command: str, answer: Answer) -> Envelope:
 def print_json(envelope: Envelope, data: Any = None) -> None:  # noqa: ANN401
     complete = envelope.model_copy(update={"warnings": [*envelope.warnings, *trust.notices()]})
     document = {"envelope": complete.model_dump(mode="json"), "data": data}
-    print_raw(secrets.current().redact(json.dumps(document, indent=2, ensure_ascii=True)))
+    print_raw(secrets.current_detector().redact(json.dumps(document, indent=2, ensure_ascii=True)))
 
 
 def print_raw(line: str) -> None:
@@ -159,7 +159,7 @@ def print_raw(line: str) -> None:
 
 def echo(text: str = "", *, err: bool = False) -> None:
     """Print a line for a person, redacted and safe for a terminal."""
-    click.echo(secrets.current().redact(harmless(text)), err=err)
+    click.echo(secrets.current_detector().redact(harmless(text)), err=err)
 
 
 def harmless(text: str) -> str:
@@ -215,7 +215,7 @@ def report_error(fault: Exception, arguments: list[str]) -> int:
     """Print any error as lines or JSON, and return its exit code."""
     error = fault if isinstance(fault, ReflectloopError) else Internal(f"{type(fault).__name__}: {fault}")
     if "--debug" in arguments:
-        sys.stderr.write(secrets.current().redact("".join(traceback.format_exception(fault))))
+        sys.stderr.write(secrets.current_detector().redact("".join(traceback.format_exception(fault))))
     if "--json" in arguments:
         print_json(of_error(_command_name(arguments), clock.stamp(clock.now()), error))
     else:

@@ -19,7 +19,7 @@ from reflectloop.commands.agent_status import AgentRow, AgentTable
 from reflectloop.commands.trust import TrustAnswer, TrustQuestion
 from reflectloop.config import NAME
 from reflectloop.errors import NeedsInput
-from reflectloop.sandbox.escape_tests import ATTEMPTS, EscapeResults, EscapeTest
+from reflectloop.sandbox.escape_tests import ESCAPE_TESTS, EscapeResults, EscapeTest
 
 _AGENT_MARKS = {"ready": ("green", "✓"), "unavailable": ("red", "✗"), "not set up": ("dim", "·")}
 
@@ -111,7 +111,7 @@ def _doctor_lines(report: machine.DoctorReport) -> Iterator[str]:
         yield ""
         yield "attempts to get out".ljust(31) + "".join(f"{level.wall.level:<12}" for level in report.tried)
         yield " " * 31 + "".join(f"{level.wall.by:<12}" for level in report.tried)
-        for row in ATTEMPTS:
+        for row in ESCAPE_TESTS:
             yield f"  {row.name:29}" + "".join(_cell(row, level) for level in report.tried)
         yield ""
         for level in report.tried:
@@ -147,7 +147,7 @@ def agents(check: bool, project_dir: Path) -> Answer:
     Example: reflectloop agents --check
     """
     as_interrupts()
-    table = agent_status.listed(project_dir, check=check)
+    table = agent_status.list_agents(project_dir, check=check)
     errors = render.error_lines(table.fault) if table.fault else []
     return Answer(table.as_data(), [*_agent_lines(table), *errors], error=table.fault)
 

@@ -69,7 +69,7 @@ def _cost_lines(cost: dict[str, Any] | None, step: dict[str, Any] | None) -> Ite
     if cost:
         from reflectloop.artifacts import usage
 
-        yield from usage.words(cost, step["id"] if step else "")
+        yield from usage.usage_lines(cost, step["id"] if step else "")
 
 
 @click.command("tasks")

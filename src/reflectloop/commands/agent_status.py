@@ -113,10 +113,10 @@ class AgentTable(NamedTuple):
         return {"agents": [row.as_data() for row in self.rows], "unbound_roles": self.free}
 
 
-def listed(start: Path, *, check: bool = False) -> AgentTable:
+def list_agents(start: Path, *, check: bool = False) -> AgentTable:
     root = _root(start)
     settings = config.load(root)
-    secrets.use(secrets.of(settings.secrets, root))
+    secrets.use_detector(secrets.detector_for(settings.secrets, root))
     caller = dict(os.environ)
     names = list(dict.fromkeys([*settings.agents, *KINDS]))
     with ThreadPoolExecutor() as pool:
@@ -215,7 +215,7 @@ def _ask(
     with _scratch() as (top, space):
         for source, name in programs:
             _copy(source, space.repo / name, alone=name.parent == Path())
-        level = isolation.reach(settings.box.isolation, settings.box.strongest)
+        level = isolation.choose_level(settings.box.isolation, settings.box.strongest)
         home = top / "agent"
         home.mkdir()
         box = Box.by(settings, space, caller, level, None, cancel).for_agent(home, read_only=True)

@@ -23,9 +23,9 @@ from reflectloop.workspace import commit as committing
 from reflectloop.workspace import patch, project, secret_guard, workspace_registry
 from reflectloop.workspace.apply import RunChange
 from reflectloop.workspace.commit import CommitPart
-from reflectloop.workspace.folders import Folders, folders_at
+from reflectloop.workspace.folders import Folders, open_project_dirs
 from reflectloop.workspace.patch import TouchedFile
-from reflectloop.workspace.store import Store, open_for
+from reflectloop.workspace.store import Store, open_store
 
 _LOGS_TO_KEEP = 200  # of FileOps requests
 T = TypeVar("T")
@@ -63,11 +63,11 @@ def apply(
 
     Every check that can refuse runs before anything is changed.
     """
-    folders = folders_at(start)
-    with lock.hold(folders.own, "apply"):
+    folders = open_project_dirs(start)
+    with lock.hold_lock(folders.own, "apply"):
         task, run = _passed(folders, name)
-        home = project.open_at(folders.root, "copy" if run.mode == "copy" else "auto")
-        store = open_for(home, config.load(folders.root).workspace)
+        home = project.open_project(folders.root, "copy" if run.mode == "copy" else "auto")
+        store = open_store(home, config.load(folders.root).workspace)
         change = RunChange(run.id, run.base_tree, run.end_tree or run.base_tree)
         if change.base == change.end:
             raise NothingToDo(f"{run.id} changed nothing; there is nothing to apply")
@@ -79,7 +79,7 @@ def apply(
         before, after = (prepared.now, prepared.result) if prepared else (change.base, change.end)
         if prepared and before == after and not commit:
             raise NothingToDo(f"the change of {run.id} is already in your tree")
-        secret_guard.refuse_words(message or "", "the message of the commit")
+        secret_guard.refuse_secret_text(message or "", "the message of the commit")
         text = message or f"{task.title}\n\nReflectloop-Run: {run.id}\n"
         wanted = commit or branch is not None
         parts = _parts(folders, run, text) if each_step else [CommitPart(change.end, text)]
@@ -88,7 +88,9 @@ def apply(
         )
         git = store.git()
         offer = Offer(
-            run.id, patch.touched(git, before, after), lambda take: patch.stream(git, before, after, take, exact=False)
+            run.id,
+            patch.touched_files(git, before, after),
+            lambda take: patch.stream(git, before, after, take, exact=False),
         )
         if not agree(offer):
             return None
@@ -213,8 +215,8 @@ class GcResult(NamedTuple):
 
 def gc(start: Path, *, everything: bool) -> GcResult:
     """Remove leftovers of crashes and old failed workspaces; with `everything`, all workspaces."""
-    folders = folders_at(start)
-    with lock.hold(folders.own, "gc"):
+    folders = open_project_dirs(start)
+    with lock.hold_lock(folders.own, "gc"):
         settings = config.load(folders.root).workspace
         removed = (
             workspace_registry.entries(folders.own)
@@ -223,14 +225,14 @@ def gc(start: Path, *, everything: bool) -> GcResult:
         )
         roots = {entry.folder.parent for entry in workspace_registry.entries(folders.own)}
         roots.add(settings.root or Path(tempfile.gettempdir()) / "reflectloop")
-        killed = sum(process.end_carrying(f"{environment.RUN}={entry.name}") for entry in removed)
+        killed = sum(process.kill_by_marker(f"{environment.RUN}={entry.name}") for entry in removed)
         total = sum(files.size_of(entry.folder) for entry in removed)
         for entry in removed:
             workspace_registry.remove(entry)
-        lost = [path for root in roots for path in workspace_registry.unwritten(folders.own, root)]
+        lost = [path for root in roots for path in workspace_registry.unregistered_folders(folders.own, root)]
         total += sum(files.size_of(path) for path in lost)
         for path in lost:
-            workspace_registry.bury(path)
+            workspace_registry.delete_in_background(path)
         total += _drop_half_objects(folders.own / "git" / "objects")
         total += _drop_request_logs(folders.own / "requests" / "logs", 0 if everything else _LOGS_TO_KEEP)
         return GcResult(len(removed) + len(lost), total, killed)
@@ -255,9 +257,9 @@ def _drop_request_logs(folder: Path, keep: int) -> int:
 
 
 def unlock(start: Path, reason: str) -> open_tasks.UnlockResult:
-    folders = folders_at(start)
-    with lock.hold(folders.own, "unlock"):
-        secret_guard.refuse_words(reason, "the reason")
+    folders = open_project_dirs(start)
+    with lock.hold_lock(folders.own, "unlock"):
+        secret_guard.refuse_secret_text(reason, "the reason")
         lifted = open_tasks.unlock(folders, reason)
         publish.remove_home_latch(folders, config.load(folders.root).publish)
         return lifted

@@ -114,7 +114,7 @@ class _ToolCallSession:
     def __init__(self, start: Path, tell: Tell) -> None:
         self.folders = Folders(project.locate(start))
         self.settings = config.load(self.folders.root)
-        secrets.use(secrets.of(self.settings.secrets, self.folders.root))
+        secrets.use_detector(secrets.detector_for(self.settings.secrets, self.folders.root))
         self._tell = tell
         self._written: list[Path] = []
 
@@ -179,7 +179,7 @@ def _named(commands: tuple[tuple[str, ...], ...]) -> dict[str, tuple[str, ...]]:
 def _run(argv: tuple[str, ...], timeout_s: float, show: Show) -> str:
     """Run a command on the host and return its output as plain text; raise ToolError with it if the command fails."""
     plain = {name: terminal.PlainText() for name in ("stdout", "stderr")}
-    scanners = {name: secrets.current().scanner() for name in ("stdout", "stderr")}
+    scanners = {name: secrets.current_detector().scanner() for name in ("stdout", "stderr")}
     printed = bytearray()
 
     def take(stream: str, safe: bytes) -> None:
@@ -216,7 +216,7 @@ def _write(folders: Folders, report: ToolReport) -> Path:
     names = (f"{base}{f'-{number}' if number > 1 else ''}.json" for number in itertools.count(1))
     path = next(folder / name for name in names if not (folder / name).exists())  # several may fail in one second
     text = json.dumps(report.model_dump(mode="json"), indent=2, ensure_ascii=False)
-    files.write_atomic(path, secrets.current().redact(text) + "\n")
+    files.write_atomic(path, secrets.current_detector().redact(text) + "\n")
     return path
 
 

@@ -23,7 +23,7 @@ from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.folders import Folders
 from reflectloop.workspace.patch import TouchedFile
 from reflectloop.workspace.record_tree import Unrecordable
-from reflectloop.workspace.store import open_for
+from reflectloop.workspace.store import open_store
 
 _LONGEST_OUTPUT = 1 << 20  # bytes; the end is kept
 
@@ -70,14 +70,14 @@ class Calls:
         """Return the files that the commands changed in the copy; None if that cannot be determined."""
         try:
             now = self._space.record()
-            return patch.touched(self._space.git(), self._base, now.tree) if now.changed else ()
+            return patch.touched_files(self._space.git(), self._base, now.tree) if now.changed else ()
         except (Unrecordable, ReflectloopError):
             return None
 
 
 def isolation_level(settings: Config, network: Network | None) -> IsolationLevel:
     """Return the isolation level of calls; raise if the settings forbid the network that they want."""
-    level = isolation.reach(settings.box.isolation, settings.box.strongest)
+    level = isolation.choose_level(settings.box.isolation, settings.box.strongest)
     isolation.refuse_network(level, settings.box.isolation, {"call": network})
     return level
 
@@ -89,10 +89,10 @@ def open_calls(
     """Lock the project and create a copy of it; afterwards remove the copy, or keep it for the next run."""
     folders.reject_links()
     folders.ensure_owned()
-    with lock.hold(folders.own, "call", wait=waits):
+    with lock.hold_lock(folders.own, "call", wait=waits):
         name = clock.run_id(clock.now())
         space = _create(folders, settings, level, name)
-        limiter = Limiter(space.name, limits.wanted(settings.box)) if level.level is Isolation.FULL else None
+        limiter = Limiter(space.name, limits.limits_from(settings.box)) if level.level is Isolation.FULL else None
         calls: Calls | None = None
         try:
             box = Box.by(settings, space, dict(os.environ), level, limiter)
@@ -107,14 +107,14 @@ def open_calls(
 
 
 def _create(folders: Folders, settings: Config, level: IsolationLevel, name: str) -> Workspace:
-    home = project.open_at(folders.root)
-    store = open_for(home, settings.workspace)
+    home = project.open_project(folders.root)
+    store = open_store(home, settings.workspace)
     applying.undo_killed(home, store, folders.scratch)
     cgroup.sweep()
     space = checkout.create(
         home,
         store,
-        snapshot.take(home, store, folders.scratch),
+        snapshot.take_snapshot(home, store, folders.scratch),
         name=name,
         root=checkout.sandbox_root(home, settings.workspace.root),
         carry=settings.workspace,
@@ -122,7 +122,9 @@ def _create(folders: Folders, settings: Config, level: IsolationLevel, name: str
         bound=level.by == "bubblewrap",
     )
     if not level.mounted:
-        editable_installs.refuse(folders.root, dict(os.environ), [*map(Path, space.copied), *space.carried])
+        editable_installs.refuse_editable_installs(
+            folders.root, dict(os.environ), [*map(Path, space.copied), *space.carried]
+        )
     return space
 
 
@@ -153,4 +155,4 @@ def _remove(folders: Folders, settings: Config, space: Workspace, *, clean: bool
     for other in workspace_registry.entries(folders.own):
         if other.fate == "warm":
             workspace_registry.remove(other)
-    workspace_registry.set_fate(entry, "warm", space.mark_ns, space.identity)
+    workspace_registry.set_status(entry, "warm", space.mark_ns, space.identity)

@@ -60,18 +60,18 @@ class DoctorReport(NamedTuple):
                 }
                 for results in self.tried
             ],
-            "attempts": [{"name": row.name, "promised_from": row.since} for row in escape_tests.ATTEMPTS],
+            "attempts": [{"name": row.name, "promised_from": row.since} for row in escape_tests.ESCAPE_TESTS],
         }
 
 
 def doctor(start: Path) -> DoctorReport:
     findings = [_python(), _git(), _shell(), _bubblewrap(), _landlock(), *_disk(start), _project(start)]
     settings = config.load(_root(start)).box
-    possible = [level for level in isolation.possible() if level.level.rank <= max(settings.strongest.rank, 1)]
+    possible = [level for level in isolation.supported_levels() if level.level.rank <= max(settings.strongest.rank, 1)]
     if executables.find("bash") is None:
         return DoctorReport(findings, [], settings.isolation)
     with ThreadPoolExecutor() as pool:
-        tried = list(pool.map(escape_tests.attempt, possible))
+        tried = list(pool.map(escape_tests.run_escape_tests, possible))
     return DoctorReport(findings, tried, settings.isolation)
 
 
@@ -145,7 +145,7 @@ def _disk(start: Path) -> list[DoctorFinding]:
 
 def _project(start: Path) -> DoctorFinding:
     try:
-        home = project.open_at(start)
+        home = project.open_project(start)
     except ReflectloopError as fault:
         return DoctorFinding("repository", "weak", fault.message, fault.next_step)
     if home.mode != "git":

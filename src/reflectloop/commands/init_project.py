@@ -11,7 +11,7 @@ from reflectloop import config
 from reflectloop.plan.schema import plan_schema
 from reflectloop.system import files
 from reflectloop.workspace import project, store
-from reflectloop.workspace.folders import folders_at
+from reflectloop.workspace.folders import open_project_dirs
 
 _FIRST_PLAN = """\
 # yaml-language-server: $schema=./plan.schema.json
@@ -69,7 +69,7 @@ class InitResult(NamedTuple):
 
 def init(start: Path, *, triflow: bool = False) -> InitResult:
     """Write the files that are missing; existing files are never changed."""
-    folders = folders_at(start)
+    folders = open_project_dirs(start)
     wanted = {
         folders.root / config.NAME: settings_text(triflow=triflow),
         folders.own / ".gitignore": store.HIDDEN,

@@ -13,7 +13,7 @@ from reflectloop.policy.rule import PolicyRule
 from reflectloop.workspace import project
 
 
-def in_force(start: Path) -> CommandPolicy:
+def active_policy(start: Path) -> CommandPolicy:
     """Return the policy of the project around a folder; the built-in one if there is no project."""
     try:
         root = project.locate(start)

@@ -15,7 +15,7 @@ from reflectloop.reflection import blocker_card, ticket_lessons
 from reflectloop.state import latch
 from reflectloop.state.fold import RunState, Task, TaskKind
 from reflectloop.state.transitions import TaskState
-from reflectloop.workspace.folders import Folders, folders_at
+from reflectloop.workspace.folders import Folders, open_project_dirs
 
 Way = Literal["research", "replan", "ask", "unlock", "retry"]
 _BROKEN_PLANS = ("MISSING_PLAN", "INVALID_PLAN", "SANDBOX_ESCAPE")
@@ -116,7 +116,7 @@ def _commands(card: FailedRunFacts) -> tuple[str, str]:
 
 def route(start: Path) -> Route:
     """Return the way forward: out of the project's latch, out of an open run, or out of the last failure."""
-    folders = folders_at(start)
+    folders = open_project_dirs(start)
     stop = latch.read_stop(folders.own)
     if stop:
         return Route(
@@ -161,6 +161,6 @@ def _facts(folders: Folders, task: Task) -> FailedRunFacts:
         plan=card.plan,
         again=card.again,
         advised=card.advised,
-        times_seen=len(blocker_card.same(folders, card.failure.signature)),
+        times_seen=len(blocker_card.runs_with_signature(folders, card.failure.signature)),
         fixes=ticket_lessons.commands(folders, card.failure.signature),
     )

@@ -82,8 +82,8 @@ def read_settings(start: Path, *, with_baseline: bool = True) -> ScanSettings:
     where = root / (settings.baseline or baseline.DEFAULT)
     if not with_baseline or (settings.baseline and not where.exists()):
         settings = settings.model_copy(update={"baseline": None})
-    secrets.use(secrets.of(settings, root, fillers=True))
-    return ScanSettings(root, secrets.current(), where)
+    secrets.use_detector(secrets.detector_for(settings, root, fillers=True))
+    return ScanSettings(root, secrets.current_detector(), where)
 
 
 def stream(detector: Detector, source: IO[bytes], name: str) -> ScanReport:
@@ -270,7 +270,7 @@ def write_baseline(path: Path, report: ScanReport) -> int:
     """Write the findings as the accepted baseline; return the number of entries."""
     entries = {(secret.path, secret.fingerprint): secret for secret in report.findings}
     keys = ("path", "rule", "fingerprint")
-    baseline.write(path, [{key: secret._asdict()[key] for key in keys} for secret in entries.values()])
+    baseline.write_baseline(path, [{key: secret._asdict()[key] for key in keys} for secret in entries.values()])
     return len(entries)
 
 

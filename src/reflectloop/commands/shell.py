@@ -12,13 +12,13 @@ from reflectloop.sandbox import isolation, limits
 from reflectloop.sandbox.sandbox import Box
 from reflectloop.terms import Isolation
 from reflectloop.workspace import checkout, project, workspace_registry
-from reflectloop.workspace.folders import folders_at
-from reflectloop.workspace.store import open_for
+from reflectloop.workspace.folders import open_project_dirs
+from reflectloop.workspace.store import open_store
 
 
 def open_in(start: Path, name: str | None, command: tuple[str, ...]) -> int:
     """Hand the terminal to a shell in the workspace that was kept after a run; return its exit code."""
-    folders = folders_at(start)
+    folders = open_project_dirs(start)
     folder = folders.find_run(name)
     entry = workspace_registry.find(folders.own, folder.run_id)
     refuse_running(folders, folder)
@@ -28,10 +28,10 @@ def open_in(start: Path, name: str | None, command: tuple[str, ...]) -> int:
             next_step="reflectloop status",
         )
     settings = config.load(folders.root)
-    level = isolation.reach(Isolation.NONE, settings.box.strongest)
-    home = project.open_at(folders.root)
-    space = checkout.reopen(home, open_for(home, settings.workspace), entry, settings.workspace)
-    limiter = limits.behind(level, f"{space.name}-shell", settings.box)
+    level = isolation.choose_level(Isolation.NONE, settings.box.strongest)
+    home = project.open_project(folders.root)
+    space = checkout.reopen(home, open_store(home, settings.workspace), entry, settings.workspace)
+    limiter = limits.limiter_for(level, f"{space.name}-shell", settings.box)
     box = Box(
         space,
         dict(os.environ),

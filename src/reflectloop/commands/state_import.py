@@ -10,7 +10,7 @@ from reflectloop.engine.tasks import open_tasks
 from reflectloop.state import events, lock
 from reflectloop.system import clock
 from reflectloop.workspace import secret_guard
-from reflectloop.workspace.folders import Folders, folders_at
+from reflectloop.workspace.folders import Folders, open_project_dirs
 
 
 class StateImport(NamedTuple):
@@ -25,10 +25,10 @@ class StateImport(NamedTuple):
 def import_state(start: Path, path: Path) -> StateImport:
     """Open a task with the steps of a TriFlow state. Nothing runs, and none of its claims count as evidence."""
     state = triflow.read(path)
-    secret_guard.refuse_words(state.model_dump_json(), str(path))
-    folders = folders_at(start)
+    secret_guard.refuse_secret_text(state.model_dump_json(), str(path))
+    folders = open_project_dirs(start)
     folders.ensure_owned()
-    with lock.hold(folders.own, "import-state"):
+    with lock.hold_lock(folders.own, "import-state"):
         return _open(folders, state, open_tasks.plan_key(folders, path))
 
 

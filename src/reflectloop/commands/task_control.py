@@ -22,7 +22,7 @@ from reflectloop.state.journal import Journal
 from reflectloop.state.transitions import TaskState
 from reflectloop.system import clock
 from reflectloop.workspace import secret_guard
-from reflectloop.workspace.folders import Folders, RunFolder, folders_at
+from reflectloop.workspace.folders import Folders, RunFolder, open_project_dirs
 from reflectloop.workspace.store import Store
 
 REDO = "redo"
@@ -65,8 +65,8 @@ class _LockedTask(NamedTuple):
 @contextmanager
 def _locked(start: Path, purpose: str) -> Iterator[_LockedTask]:
     """Lock the project and open the journal of its current task, which must not have ended."""
-    folders = folders_at(start)
-    with lock.hold(folders.own, purpose):
+    folders = open_project_dirs(start)
+    with lock.hold_lock(folders.own, purpose):
         task = folders.load_current()
         if task.last_run is None:
             raise NothingToDo("no task has been started here", next_step=next_command.NEW_RUN)
@@ -89,7 +89,7 @@ def pause(start: Path) -> ControlResult:
                 locked.journal.append(events.RunPaused(run_id=locked.run.id, reason="paused by the user"))
             return ControlResult(locked.task.id, locked.run.id, f"{locked.run.id} is paused", next_command.RESUME)
     except Locked:
-        folders = folders_at(start)
+        folders = open_project_dirs(start)
         open_tasks.request_pause(folders)
         message = "the engine will stop before its next step"
         return ControlResult(folders.current_task() or "", "", message, next_command.STATUS)
@@ -97,8 +97,8 @@ def pause(start: Path) -> ControlResult:
 
 def abort(start: Path, reason: str) -> ControlResult:
     """Abort the current task for good. An engine at work on it is stopped first, with everything it started."""
-    secret_guard.refuse_words(reason, "the reason")
-    _stop_engine(folders_at(start))
+    secret_guard.refuse_secret_text(reason, "the reason")
+    _stop_engine(open_project_dirs(start))
     with _locked(start, "abort") as locked:
         open_tasks.withdraw_pause(locked.folders)  # nothing is left to pause
         for name in [step.id for step in locked.run.steps.values() if step.status == "running"]:
@@ -110,13 +110,13 @@ def abort(start: Path, reason: str) -> ControlResult:
 def _stop_engine(folders: Folders) -> None:
     """Send SIGTERM, which lets it clean up, to the engine that holds the project's lock, and wait until it ended."""
     try:
-        with lock.hold(folders.own, "abort"):
+        with lock.hold_lock(folders.own, "abort"):
             return
     except Locked:
         pid = lock.owner_pid(folders.own / "lock")
     if pid:
         os.kill(pid, signal.SIGTERM)
-        with lock.hold(folders.own, "abort", wait=lambda _: None):
+        with lock.hold_lock(folders.own, "abort", wait=lambda _: None):
             return
 
 
@@ -124,7 +124,7 @@ def _stop_engine(folders: Folders) -> None:
 
 
 def skip(start: Path, step_id: str, reason: str) -> ControlResult:
-    secret_guard.refuse_words(reason, "the reason")
+    secret_guard.refuse_secret_text(reason, "the reason")
     with _locked(start, "skip") as locked:
         step = locked.run.steps.get(step_id)
         if step is None or step.status not in ("pending", "failed", "running", "blocked"):
@@ -144,13 +144,13 @@ def skip(start: Path, step_id: str, reason: str) -> ControlResult:
 
 def has_step(start: Path, name: str) -> bool:
     """Return True if the current task's last run has a step with this id."""
-    run = folders_at(start).load_current().last_run
+    run = open_project_dirs(start).load_current().last_run
     return run is not None and name in run.steps
 
 
 def again(start: Path, step_id: str, how: str, reason: str) -> ControlResult:
     """Reset a step and every step that built on it, so that they are done again from the tree before it."""
-    secret_guard.refuse_words(reason, "the reason")
+    secret_guard.refuse_secret_text(reason, "the reason")
     with _locked(start, how) as locked:
         step = locked.run.steps.get(step_id)
         if step is None or step.status not in ("done", "failed", "skipped"):
@@ -240,8 +240,8 @@ def _built_on(plan: Plan, run: RunState, step_id: str) -> list[str]:
 
 def fork(start: Path, step_id: str) -> ControlResult:
     """Create a new task in the state that the current one had before a step."""
-    folders = folders_at(start)
-    with lock.hold(folders.own, "fork"):
+    folders = open_project_dirs(start)
+    with lock.hold_lock(folders.own, "fork"):
         task = folders.load_current()
         run = task.last_run
         if run is None:
@@ -302,7 +302,7 @@ def _step_events(run: RunState, name: str, run_id: str) -> Iterator[events.Event
 
 def answer(start: Path, step_id: str, text: str) -> ControlResult:
     """Answer the question of a blocked step; it becomes pending, and the next agent gets the answer."""
-    secret_guard.refuse_words(text, "the answer")
+    secret_guard.refuse_secret_text(text, "the answer")
     with _locked(start, "answer") as locked:
         step = locked.run.steps.get(step_id)
         if step is None or step.status != "blocked":

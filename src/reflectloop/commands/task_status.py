@@ -16,7 +16,7 @@ from reflectloop.system import clock, files
 from reflectloop.system.git import Git, GitFailed
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import patch, workspace_registry
-from reflectloop.workspace.folders import Folders, RunFolder, folders_at
+from reflectloop.workspace.folders import Folders, RunFolder, open_project_dirs
 from reflectloop.workspace.patch import TouchedFile
 from reflectloop.workspace.store import Store
 
@@ -25,7 +25,7 @@ _POLL_S = 0.2
 
 def all_tasks(start: Path) -> list[dict[str, Any]]:
     """Return every task with its state, oldest first."""
-    folders = folders_at(start)
+    folders = open_project_dirs(start)
     current = folders.current_task()
     return [_task_data(task, current) for task in folders.peek_tasks()]
 
@@ -53,7 +53,7 @@ def find_run(folders: Folders, folder: RunFolder) -> tuple[Task, RunState] | Non
 
 
 def status(start: Path, *, everything: bool) -> dict[str, Any]:
-    folders = folders_at(start)
+    folders = open_project_dirs(start)
     current = folders.current_task()
     tasks = folders.peek_tasks() if everything else [folders.peek_current()] if current else []
     task = next((known for known in tasks if known.id == current), None)
@@ -130,7 +130,9 @@ def _any_at_work(folders: Folders) -> bool:
 def _touched(folders: Folders, run: RunState) -> int | None:
     """Return how many files a run touched; None if the user's repository no longer has its base."""
     try:
-        return len(patch.touched(Store(folders.own / "git", "").git(), run.base_tree, run.end_tree or run.base_tree))
+        return len(
+            patch.touched_files(Store(folders.own / "git", "").git(), run.base_tree, run.end_tree or run.base_tree)
+        )
     except GitFailed:
         return None
 
@@ -180,7 +182,7 @@ def _read_yaml(path: Path) -> dict[str, Any]:
 
 
 def result(start: Path, name: str | None) -> dict[str, Any]:
-    folders = folders_at(start)
+    folders = open_project_dirs(start)
     folder = folders.find_run(name)
     if not folder.result.exists():
         refuse_running(folders, folder)
@@ -191,7 +193,7 @@ def result(start: Path, name: str | None) -> dict[str, Any]:
 
 
 def summary(start: Path, name: str | None) -> str:
-    folders = folders_at(start)
+    folders = open_project_dirs(start)
     folder = folders.find_run(name)
     if not folder.summary.exists():
         refuse_running(folders, folder)
@@ -203,7 +205,7 @@ def summary(start: Path, name: str | None) -> str:
 
 
 def logs(start: Path, name: str | None, step: str | None) -> list[Path]:
-    folder = folders_at(start).find_run(name)
+    folder = open_project_dirs(start).find_run(name)
     paths = sorted(folder.logs.glob("*.log"), key=lambda path: (path.stat().st_mtime_ns, path.name))
     if step:
         paths = [path for path in paths if path.name.rsplit(".", 2)[0] == step]
@@ -215,7 +217,7 @@ def logs(start: Path, name: str | None, step: str | None) -> list[Path]:
 
 def follow(start: Path, name: str | None, step: str | None, show: Callable[[str], None]) -> None:
     """Show what the commands of a run print until the run ends; without a name, of the current task's last run."""
-    folders = folders_at(start)
+    folders = open_project_dirs(start)
     folder = folders.find_run(name) if name else _newest(folders)
     read: dict[Path, int] = {}  # bytes of each log that were shown
     while True:
@@ -265,7 +267,7 @@ class DiffView(NamedTuple):
 
 def change(start: Path, name: str | None) -> DiffView:
     """Return the change of a run, ended or not."""
-    folders = folders_at(start)
+    folders = open_project_dirs(start)
     folder = folders.find_run(name)
     known = find_run(folders, folder)
     if known is None or known[1].end_tree is None:
@@ -283,7 +285,7 @@ def change(start: Path, name: str | None) -> DiffView:
     end = run.end_tree or run.base_tree
     git = Store(folders.own / "git", "").git()
     try:
-        touched = patch.touched(git, run.base_tree, end)
+        touched = patch.touched_files(git, run.base_tree, end)
     except GitFailed as fault:
         raise base_is_gone(folder.run_id) from fault
     return DiffView(folder.run_id, run.base_tree, end, touched, git)

@@ -34,10 +34,10 @@ def ask(start: Path, agree: Callable[[TrustQuestion], bool]) -> TrustAnswer:
     root = project.locate(start)
     grants = config.sources(root).split.grants
     ignore(root, ())  # no warning that they are ignored: the user is asked about them now
-    asked = TrustQuestion(root, grants, tuple(record.changed(root, grants)))
+    asked = TrustQuestion(root, grants, tuple(record.changed_grants(root, grants)))
     if not grants:
         return TrustAnswer(asked, "nothing to trust")
-    if record.holds(root, grants):
+    if record.is_trusted(root, grants):
         return TrustAnswer(asked, "trusted already")
     # Before the user is asked: a file that changes in the meantime is not what was agreed to.
     digests = {grant.key: digest(grant, root) for grant in grants}

@@ -87,7 +87,7 @@ class _ExpectedLineChecker:
 
 def play(say: Say) -> None:
     """Run the demo; raise Internal if a result differs from what it shows."""
-    with opened() as stage, trust.vouched():
+    with opened() as stage, trust.trusting_project():
         project = lay_out(stage / "pager", _SETTINGS)
         builtin = importlib.resources.files("reflectloop.demo").joinpath(_SCRIPT)
         (stage / _SCRIPT).write_bytes(builtin.read_bytes())

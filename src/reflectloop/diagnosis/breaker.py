@@ -113,7 +113,7 @@ class PersistentBreakers(Breakers):
         """Run `work` on the stored breakers, under a lock, and store what it changed."""
         self._folders.reject_links()
         self._folders.ensure_owned()
-        with lock.hold(self._path.parent, "breakers", wait=lambda _: None):
+        with lock.hold_lock(self._path.parent, "breakers", wait=lambda _: None):
             before = self._read(now)
             self._tools = dict(before)
             result = work()

@@ -35,7 +35,7 @@ def use_project(start: Path) -> Rules:
     """Return the project's rules with the built-in ones, and apply its secret settings to this process."""
     root = project.locate(start)
     settings = config.load(root)
-    secrets.use(secrets.of(settings.secrets, root))
+    secrets.use_detector(secrets.detector_for(settings.secrets, root))
     return rules_of(settings.reflect, root)
 
 
@@ -43,7 +43,9 @@ def rules_of(settings: config.ReflectConfig, root: Path) -> Rules:
     return diagnosis.with_own(rulefile.checked(root / settings.rules).rules if settings.rules else ())
 
 
-def of(data: bytes | str, *, exit_code: int | None = None, log_path: str | None = None, rules: Rules) -> LogDiagnosis:
+def diagnose_log(
+    data: bytes | str, *, exit_code: int | None = None, log_path: str | None = None, rules: Rules
+) -> LogDiagnosis:
     """Return the diagnosis of a log or a report, with the exit code if it is known."""
     if why := _unreadable(data):
         if exit_code is None:
@@ -99,20 +101,20 @@ def answer(question: dict[str, Any], number: int, rules: Rules) -> dict[str, Any
     if not isinstance(question.get("text"), str):
         raise InvalidInput(f"line {number} is not an object with 'id' and 'text'")
     code = question.get("exit_code")
-    result = of(question["text"], exit_code=code if isinstance(code, int) else None, rules=rules)
+    result = diagnose_log(question["text"], exit_code=code if isinstance(code, int) else None, rules=rules)
     return {"id": question.get("id"), **result.as_data()}
 
 
 def redacted(data: dict[str, Any]) -> dict[str, Any]:
     """Return the data with secrets redacted."""
     text = json.dumps(data, ensure_ascii=False)
-    return data if secrets.current().redact(text) == text else _redacted(data)
+    return data if secrets.current_detector().redact(text) == text else _redacted(data)
 
 
 def _redacted(value: Any) -> Any:  # noqa: ANN401 - any JSON
     """Redact each string by itself, so that no quote or comma of the JSON is lost."""
     if isinstance(value, str):
-        return secrets.current().redact(value)
+        return secrets.current_detector().redact(value)
     if isinstance(value, dict):
         return {_redacted(key): _redacted(item) for key, item in value.items()}
     return [_redacted(item) for item in value] if isinstance(value, list) else value

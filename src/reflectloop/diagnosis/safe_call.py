@@ -183,7 +183,7 @@ class _Call:
         return failure
 
     def _diagnosed(self, tool: str, fault: Exception) -> FailureRecord:
-        text = secrets.current().redact(_message(fault))
+        text = secrets.current_detector().redact(_message(fault))
         code = fault.exit_code if isinstance(fault, ToolError) else None
         result = reports.judge(reports.read(text), exit_code=code or 1, timed_out=_late(fault), log=text, tool=None)
         about = FailedCommand(attempt=self._attempts, command=tool)

@@ -93,7 +93,9 @@ def report(
 def _redacted(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters as JSON data, without possible secrets, whatever their types."""
     text = json.dumps(dict(params), ensure_ascii=False, default=str)
-    redacted = secrets.current().redact(text)
+    redacted = secrets.current_detector().redact(text)
     if redacted == text:
         return dict(json.loads(text))
-    return {name: secrets.current().redact(f"{name}={value}").partition("=")[2] for name, value in params.items()}
+    return {
+        name: secrets.current_detector().redact(f"{name}={value}").partition("=")[2] for name, value in params.items()
+    }

@@ -57,11 +57,11 @@ def _page(pair: FailFix) -> Page:
     symptom = pair.symptoms[0] if pair.symptoms else "failed"
     return Page(
         kind="failfix",
-        title=secrets.current().redact(f"{pair.tool}: {symptom}")[:_LONGEST],
+        title=secrets.current_detector().redact(f"{pair.tool}: {symptom}")[:_LONGEST],
         signature=pair.signature,
         keywords=(pair.tool[:_LONGEST], *([str(pair.error_type)] if pair.error_type else [])),
-        fix=secrets.current().redact(pair.successful_fix),
-        body=secrets.current().redact("\n".join((*pair.symptoms, _AFTERWARDS))),
+        fix=secrets.current_detector().redact(pair.successful_fix),
+        body=secrets.current_detector().redact("\n".join((*pair.symptoms, _AFTERWARDS))),
     )
 
 

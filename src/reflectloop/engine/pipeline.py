@@ -36,10 +36,10 @@ from reflectloop.terms import shorten
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import patch, project, secret_guard, snapshot
 from reflectloop.workspace.checkout import Workspace
-from reflectloop.workspace.folders import Folders, folders_at
+from reflectloop.workspace.folders import Folders, open_project_dirs
 from reflectloop.workspace.record_tree import Unrecordable
 from reflectloop.workspace.snapshot import Snapshot
-from reflectloop.workspace.store import open_for
+from reflectloop.workspace.store import open_store
 
 _LEFT_OUT = "{} is a git repository of its own and is left out of the patch"
 _REFUSED = "{} has a name that git keeps for itself, and is left out of the patch"
@@ -59,10 +59,10 @@ def judge_task(request: RunRequest, observer: RunObserver | None = None) -> RunO
 def _run(
     request: RunRequest, observer: RunObserver | None, find: Callable[[Folders], ResumePoint] | None
 ) -> RunOutcome:
-    folders = folders_at(request.start, request.mode)
+    folders = open_project_dirs(request.start, request.mode)
     folders.ensure_owned()
     watching = observer or NullObserver()
-    with lock.hold(folders.own, "run", wait=watching.waits if request.wait else None):
+    with lock.hold_lock(folders.own, "run", wait=watching.waits if request.wait else None):
         point = find(folders) if find else None
         run_id = point.run.id if point else clock.run_id(clock.now())
         folder = point.folder if point else folders.open_run(run_id)
@@ -136,13 +136,13 @@ class _Pipeline:
 
 def configure(run: RequestedRun) -> RequestedRun:
     settings = config.load(run.folders.root)
-    secrets.use(secrets.of(settings.secrets, run.folders.root))
+    secrets.use_detector(secrets.detector_for(settings.secrets, run.folders.root))
     return extend(run, RequestedRun, config=settings)
 
 
 def load(run: RequestedRun) -> LoadedRun:
     """Find and read the plan."""
-    secret_guard.refuse_words(run.request.retry_reason or "", "the reason")
+    secret_guard.refuse_secret_text(run.request.retry_reason or "", "the reason")
     foreign = publish.foreign_latch(run.folders)
     run.warnings.extend([foreign] if foreign else [])
     latch.refuse_if_stopped(run.folders.own)
@@ -183,11 +183,11 @@ def admit(run: LoadedRun) -> AdmittedRun:
     admission.refuse_untrusted(plan, run.config)
     admission.refuse_commands(loaded, policy.of(run.config.policy, root))
     level = admission.reach(run.config, run.request, loaded)
-    found = project.open_at(root, run.request.mode)
-    store = open_for(found, run.config.workspace)
+    found = project.open_project(root, run.request.mode)
+    store = open_store(found, run.config.workspace)
     if applying.undo_killed(found, store, run.folders.scratch):
         run.warnings.append("an apply was killed half way; your files were put back to what they were before it")
-    base = snapshot.take(found, store, run.folders.scratch)
+    base = snapshot.take_snapshot(found, store, run.folders.scratch)
     run.warnings.extend(base.warnings)
     key = open_tasks.plan_key(run.folders, loaded.path)
     task = None if run.request.new_task else open_tasks.find_open(run.folders, key)
@@ -217,8 +217,8 @@ def readmit(run: LoadedRun, point: ResumePoint) -> AdmittedRun:
     done = [name for name, step in point.run.steps.items() if step.status in ("done", "skipped")]
     admission.refuse_commands(run.loaded, policy.of(run.config.policy, run.folders.root), done)
     level = admission.reach(run.config, run.request, run.loaded)
-    found = project.open_at(run.folders.root, "copy" if point.run.mode == "copy" else "auto")
-    store = open_for(found, run.config.workspace)
+    found = project.open_project(run.folders.root, "copy" if point.run.mode == "copy" else "auto")
+    store = open_store(found, run.config.workspace)
     applying.undo_killed(found, store, run.folders.scratch)
     recovery.take_in(run.folders, store, run.run_id)
     run.results.extend(recovery.results(run.plan, point.run, run.folder.logs))
@@ -286,7 +286,9 @@ def reopen(run: AdmittedRun, point: ResumePoint) -> PreparedRun:
 def _lay_out(run: AdmittedRun) -> Workspace:
     space = run.open_workspace(0)
     if not run.level.mounted:
-        editable_installs.refuse(run.folders.root, run.request.caller, [*map(Path, space.copied), *space.carried])
+        editable_installs.refuse_editable_installs(
+            run.folders.root, run.request.caller, [*map(Path, space.copied), *space.carried]
+        )
     cgroup.sweep()
     for step in run.plan.steps:
         space.resolve(step.cwd)
@@ -385,7 +387,7 @@ def make_patch(run: PreparedRun) -> ExecutedRun:
     return extend(
         run,
         ExecutedRun,
-        touched=patch.touched(space.git(), space.base_tree, now.tree),
+        touched=patch.touched_files(space.git(), space.base_tree, now.tree),
         possible_secrets=tuple(secrets_added),
     )
 

@@ -194,7 +194,7 @@ class _Attempt:
         self.execution.notes += [
             f"{name} has a name that git reserves and is not part of the change" for name in now.refused
         ]
-        self.touched: tuple[TouchedFile, ...] = patch.touched(self.space.git(), self.begun, self.end)
+        self.touched: tuple[TouchedFile, ...] = patch.touched_files(self.space.git(), self.begun, self.end)
         roots = self.request.constraints.writable_roots
         outside = [file.path for file in self.touched if not self._may_write(file, roots)]
         if outside:

@@ -210,9 +210,11 @@ def _key(op: Any) -> str:  # noqa: ANN401
 
 def _refuse_secrets(path: str, content: bytes, before: bytes | None) -> None:
     """Raise SecretLeak if the content adds a secret to the file, before it is written."""
-    detector = secrets.current()
-    leaks = [finding for finding in file_content.scan(detector, content) if finding.grade == "certain"]
-    known = {finding.fingerprint for finding in file_content.scan(detector, before)} if leaks and before else set()
+    detector = secrets.current_detector()
+    leaks = [finding for finding in file_content.scan_content(detector, content) if finding.grade == "certain"]
+    known = (
+        {finding.fingerprint for finding in file_content.scan_content(detector, before)} if leaks and before else set()
+    )
     leaks = [finding for finding in leaks if finding.fingerprint not in known]
     leaks += [finding for finding in detector.scan(path.encode()) if finding.grade == "certain"]
     if leaks:

@@ -68,7 +68,7 @@ def redact_response(response: Response) -> Response:
 
 def redacted(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     if isinstance(value, str):
-        return secrets.current().redact(value) if value else value
+        return secrets.current_detector().redact(value) if value else value
     if isinstance(value, list):
         return [redacted(item) for item in value]
     if isinstance(value, dict):

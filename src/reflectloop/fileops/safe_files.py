@@ -124,7 +124,7 @@ class SafeFiles:
 @contextlib.contextmanager
 def open_folder(folder: Path, identity: tuple[int, ...] = ()) -> Iterator[SafeFiles]:
     """Open a folder; raise SandboxEscape if it is not the one with this identity."""
-    with tree_walk.opened(folder) as top:
+    with tree_walk.open_folder(folder) as top:
         status = os.fstat(top)
         if identity and identity != (status.st_dev, status.st_ino):
             raise SandboxEscape("the workspace was replaced by something else")

@@ -24,7 +24,7 @@ class _Middle(NamedTuple):
     start: int
 
 
-def added(change: ChangedFile) -> Iterator[NumberedLine]:
+def added_lines(change: ChangedFile) -> Iterator[NumberedLine]:
     """Yield the lines that are new in a text file; a binary file has none."""
     middle = _middle(change)
     for low, high in _spans(middle):
@@ -32,7 +32,7 @@ def added(change: ChangedFile) -> Iterator[NumberedLine]:
             yield NumberedLine(middle.start + number + 1, middle.after[number])
 
 
-def touched(change: ChangedFile) -> int:
+def touched_lines(change: ChangedFile) -> int:
     """Return the number of lines added and removed; a binary file counts as one too large to compare."""
     middle = _middle(change)
     if _binary(change):

@@ -16,16 +16,16 @@ _NOT_IMPORTED_FOLDERS = frozenset(("docs", "doc", "examples", "scripts", "tools"
 _NOT_IMPORTED_FILES = frozenset(("setup.py", "noxfile.py", "tasks.py", "fabfile.py", "manage.py"))
 
 
-def breaks(changes: Sequence[ChangedFile]) -> tuple[str, ...]:
+def breaking_changes(changes: Sequence[ChangedFile]) -> tuple[str, ...]:
     """Return the incompatible changes that callers would notice: removed names and changed parameters."""
-    modules = {name: change for change in changes if (name := module(change.path))}
+    modules = {name: change for change in changes if (name := public_module(change.path))}
     parsed = {name: change for name, change in modules.items() if _readable(change)}
     if not any(change.before for change in parsed.values()):
         return ()
     return tuple(dict.fromkeys(text for name in parsed for text in _module_breaks(name, parsed)))
 
 
-def module(path: str) -> str | None:
+def public_module(path: str) -> str | None:
     """Return the dotted name of a public module that others can import, or None for any other file."""
     place = PurePosixPath(path)
     if place.suffix != ".py" or protected.is_test(path) or place.name in _NOT_IMPORTED_FILES:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from reflectloop.gates.decisions import SPENT, GateReason, Ruling
 from reflectloop.terms import Decision
 
-MOST = 3  # the third RETRY, REDO or backtrack stops the project; each kind is counted separately
+MAX_ATTEMPTS = 3  # the third RETRY, REDO or backtrack stops the project; each kind is counted separately
 WARNED = 2
 _LIKELY = {
     "boundary": "the work is wider than its contract allows: may_change may be too narrow, or the step too large",
@@ -73,44 +73,44 @@ def backtracks(attempts: Sequence[GateAttempt]) -> int:
     return sum(attempt.backtracks for attempt in since_pass(attempts))
 
 
-def wants_cause(attempts: Sequence[GateAttempt]) -> bool:
+def needs_root_cause(attempts: Sequence[GateAttempt]) -> bool:
     """Return True if the root cause must be stated before another attempt, which is so after two RETRYs."""
     failed = [attempt for attempt in since_pass(attempts) if attempt.decision == Decision.RETRY]
     return len(failed) >= WARNED
 
 
-def limited(ruling: Ruling, past: Sequence[GateAttempt]) -> Ruling:
+def apply_limit(ruling: Ruling, past: Sequence[GateAttempt]) -> Ruling:
     """Return the ruling, or a STOP if this failure reaches the limit."""
     if ruling.decision not in (Decision.RETRY, Decision.REDO):
         return ruling
     times = count(past, ruling.decision) + 1
-    if times < MOST:
+    if times < MAX_ATTEMPTS:
         return ruling
     first = next(reason for reason in ruling.reasons if reason.decision is ruling.decision)
     history = "; ".join(
         f"{attempt.run_id}: {attempt.reasons[0] if attempt.reasons else attempt.decision}"
         for attempt in since_pass(past)
     )
-    text = f"{ruling.decision} at {ruling.gate.sign}, time {times} of {MOST}: {first.text}. Before: {history}"
-    return stopped(ruling, text)
+    text = f"{ruling.decision} at {ruling.gate.sign}, time {times} of {MAX_ATTEMPTS}: {first.text}. Before: {history}"
+    return as_stop(ruling, text)
 
 
-def stopped(ruling: Ruling, text: str) -> Ruling:
+def as_stop(ruling: Ruling, text: str) -> Ruling:
     reason = GateReason(Decision.STOP, SPENT, text)
     return ruling._replace(decision=Decision.STOP, reasons=(reason, *ruling.reasons), redo_from="")
 
 
-def warned(past: Sequence[GateAttempt], now: Sequence[str]) -> str | None:
+def backtrack_warning(past: Sequence[GateAttempt], now: Sequence[str]) -> str | None:
     """Return the warning to give when the next backtrack would be the last, else None."""
     if backtracks(past) + len(now) != WARNED:
         return None
     return f"insight (慧) sent it back {WARNED} times ({'; '.join(now)}); the next time stops the project"
 
 
-def spent_backtracks(past: Sequence[GateAttempt], now: Sequence[str]) -> str | None:
+def backtrack_limit_reason(past: Sequence[GateAttempt], now: Sequence[str]) -> str | None:
     """Return the reason to stop if the limit of backtracks is reached, else None."""
     total = backtracks(past) + len(now)
-    if total < MOST:
+    if total < MAX_ATTEMPTS:
         return None
     return f"insight (慧) sent it back {total} times: {'; '.join(now)}"
 
@@ -123,7 +123,7 @@ class EscalationPacket(NamedTuple):
     asked: tuple[str, ...]
 
 
-def packet(attempts: Sequence[GateAttempt], ruling: Ruling) -> EscalationPacket:
+def escalation_packet(attempts: Sequence[GateAttempt], ruling: Ruling) -> EscalationPacket:
     kinds = Counter(rule.split(".")[0] for attempt in attempts for rule in attempt.rules)
     repeated = [
         text for text, times in Counter(text for attempt in attempts for text in attempt.reasons).items() if times > 1

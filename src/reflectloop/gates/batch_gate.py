@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 from xml.etree import ElementTree as ET
 
-from reflectloop.gates.decisions import Gate, GateReason, Ruling, settle
+from reflectloop.gates.decisions import Gate, GateReason, Ruling, make_ruling
 from reflectloop.terms import Decision
 from reflectloop.verification.result import ChangedFile
 
@@ -31,18 +31,22 @@ class SyntaxProblem(NamedTuple):
         return f"{self.path}:{self.line}: {self.what}" if self.line else f"{self.path}: {self.what}"
 
 
-def look(changes: Sequence[ChangedFile], listing: Mapping[str, Any], *, has_contract: bool, start: str = "") -> Ruling:
+def check_batch(
+    changes: Sequence[ChangedFile], listing: Mapping[str, Any], *, has_contract: bool, start: str = ""
+) -> Ruling:
     """Check the files that a batch changed. `listing` maps every path of the tree after the batch."""
     reasons = [] if has_contract else [_reason("contract.missing", "the batch has no contract: no goal and no track")]
-    reasons += [_reason("batch.broken", str(problem)) for change in changes for problem in faults(change, listing)]
-    return settle(Gate.PROOF, reasons, start)
+    reasons += [
+        _reason("batch.broken", str(problem)) for change in changes for problem in file_problems(change, listing)
+    ]
+    return make_ruling(Gate.PROOF, reasons, start)
 
 
 def _reason(rule: str, text: str) -> GateReason:
     return GateReason(Decision.RETRY, rule, text, "fix it; the next batch starts when this one passes")
 
 
-def faults(change: ChangedFile, listing: Mapping[str, Any]) -> Iterator[SyntaxProblem]:
+def file_problems(change: ChangedFile, listing: Mapping[str, Any]) -> Iterator[SyntaxProblem]:
     if change.after is None or change.mode_after == "120000":
         return
     ending = PurePosixPath(change.path).suffix.lower()

@@ -13,7 +13,9 @@ from reflectloop.plan.model import Command, Plan
 from reflectloop.terms import Decision, Track, wrong_shape
 
 Role = Literal["planner", "second_planner", "executor", "reviewer", "critic", "researcher"]
-IDLE = frozenset(("planner", "second_planner", "reviewer", "critic", "researcher"))  # these implement nothing
+READ_ONLY_ROLES = frozenset(
+    ("planner", "second_planner", "reviewer", "critic", "researcher")
+)  # these implement nothing
 Text = Annotated[str, Field(max_length=20_000)]
 Name = Annotated[str, Field(min_length=1, max_length=4_000)]
 
@@ -123,7 +125,7 @@ _MAY_BE_EMPTY = frozenset(("must_not_change", "files_changed"))
 def need(field: str, track: Track, role: str) -> Need:
     """Return how much a contract needs a field. Roles that implement nothing need few fields."""
     wanted = _TABLE.get(field, (_O, _O, _O, _O))[list(Track).index(track)]
-    return _O if role in IDLE and field not in _REQUIRED_OF_IDLE and wanted == _R else wanted
+    return _O if role in READ_ONLY_ROLES and field not in _REQUIRED_OF_IDLE and wanted == _R else wanted
 
 
 class ContractReading(NamedTuple):
@@ -134,7 +136,7 @@ class ContractReading(NamedTuple):
     by_engine: bool = False  # filled from the plan and the diff, not by an author
 
 
-def read(fields: object, place: str) -> ContractReading:
+def parse_contract(fields: object, place: str) -> ContractReading:
     """Parse a contract.
 
     Malformed fields are reported; an unknown track or role is an error, as nothing can be checked.
@@ -167,7 +169,7 @@ def _fault(error: Any) -> Fault:  # noqa: ANN401 - pydantic's own mapping
     return Fault(path, None, message, "INVALID_INPUT")
 
 
-def missing(read: ContractReading) -> list[str]:
+def missing_fields(read: ContractReading) -> list[str]:
     """Return the required fields that are empty; malformed fields are not among them."""
     contract = read.contract
     broken = {fault.path.split(".")[0].split("[")[0] for fault in read.malformed}
@@ -189,7 +191,7 @@ def _empty(field: str, value: object) -> bool:
     return value == () and field not in _MAY_BE_EMPTY
 
 
-def complete(read: ContractReading) -> list[GateReason]:
+def incomplete_reasons(read: ContractReading) -> list[GateReason]:
     """Return the reasons for which a contract is incomplete: REDO for a missing field, RETRY for a malformed one."""
     track, role = read.contract.track, read.contract.role
     out = [
@@ -199,13 +201,13 @@ def complete(read: ContractReading) -> list[GateReason]:
             f"{field} is required on track {track} and empty",
             "add it to the plan" if read.by_engine else f"give {field} in the contract",
         )
-        for field in missing(read)
+        for field in missing_fields(read)
     ]
     out += [
         GateReason(Decision.RETRY, "contract.malformed", f"contract: {fault}", f"correct {fault.path}")
         for fault in read.malformed
     ]
-    if role not in IDLE:
+    if role not in READ_ONLY_ROLES:
         out += _unchecked_criteria(read.contract)
     return out
 
@@ -226,7 +228,7 @@ def _unchecked_criteria(contract: Contract) -> list[GateReason]:
     ]
 
 
-def claims(read: ContractReading, changed: Iterable[str]) -> list[GateReason]:
+def claim_reasons(read: ContractReading, changed: Iterable[str]) -> list[GateReason]:
     """Return a reason if `files_changed` differs from the files that the diff changes."""
     if read.contract.files_changed is None:
         return []
@@ -253,7 +255,7 @@ def _printable(path: str) -> str:
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def of_plan(plan: Plan, changed: Iterable[str]) -> ContractReading:
+def contract_from_plan(plan: Plan, changed: Iterable[str]) -> ContractReading:
     """Return the contract of a plan made of commands, from what the plan asks and what the engine sees."""
     paths = tuple(_printable(path) for path in changed)
     goal = plan.objective.goal or plan.title

@@ -70,7 +70,7 @@ class Ruling(NamedTuple):
         return self.decision in (Decision.RETRY, Decision.REDO)
 
 
-def settle(gate: Gate, reasons: Iterable[GateReason], start: str = "") -> Ruling:
+def make_ruling(gate: Gate, reasons: Iterable[GateReason], start: str = "") -> Ruling:
     """Return the ruling of a gate: the gravest decision among its reasons, or PASS without any."""
     clean = tuple(reason._replace(text=_on_one_line(reason.text)) for reason in reasons)
     decision = gravest(reason.decision for reason in clean)
@@ -116,7 +116,7 @@ _PASSED: dict[Gate, DecisionEffect] = {
 }
 
 
-def follow(ruling: Ruling) -> DecisionEffect:
+def effect_of(ruling: Ruling) -> DecisionEffect:
     """Return what a ruling means for its task, which is in state VERIFYING."""
     if ruling.backtrack_to and ruling.decision.goes_on:
         return DecisionEffect((TaskState.VERIFYING,), None, f"back to {ruling.backtrack_to.sign}")
@@ -128,7 +128,7 @@ SPENT = "limit"  # the rule of the reason that a limit is reached
 
 def as_error(ruling: Ruling, next_step: str) -> ReflectloopError | None:
     """Return the error that a run stops with, or None if the ruling passes. A STOP locks the project."""
-    kind = follow(ruling).error
+    kind = effect_of(ruling).error
     if kind is None:
         return None
     first = next(reason for reason in ruling.reasons if reason.decision is ruling.decision)

@@ -9,11 +9,11 @@ from typing import Literal, NamedTuple
 
 from reflectloop.gates import added_lines
 from reflectloop.gates.attempt_limits import GateAttempt
-from reflectloop.gates.contract import IDLE, Contract
+from reflectloop.gates.contract import READ_ONLY_ROLES, Contract
 from reflectloop.gates.decisions import Gate
-from reflectloop.gates.proof import GateProof, turned
+from reflectloop.gates.proof import GateProof, newly_passing
 from reflectloop.lessons.lesson_words import signature
-from reflectloop.plan.globs import named
+from reflectloop.plan.globs import matches_any
 from reflectloop.plan.model import Plan
 from reflectloop.plan.order import batches
 from reflectloop.terms import Track
@@ -104,26 +104,26 @@ class Insight(NamedTuple):
         return BACK[self.backtrack.kind] if self.backtrack else None
 
 
-def skipped(contract: Contract, changes: Sequence[ChangedFile]) -> str:
+def skip_reason(contract: Contract, changes: Sequence[ChangedFile]) -> str:
     """Return why insight has nothing to decide for this change; empty if it has."""
-    if contract.role in IDLE:
+    if contract.role in READ_ONLY_ROLES:
         return f"a {contract.role.replace('_', ' ')} implements nothing"
     if contract.track is Track.DIRECT:
         return "track direct"
     if contract.track is Track.FIX and len(changes) <= 1:
-        count = sum(added_lines.touched(change) for change in changes)
+        count = sum(added_lines.touched_lines(change) for change in changes)
         if count < SMALL_FIX:
             return f"a fix of {count} line(s) in one file"
     return ""
 
 
 def reflect(background: Background) -> Insight:
-    repeated, conflicts, waste = repeats(background), conflict(background), wasted(background)
-    missed = [*background.remarks, *unreliable(background)]
+    repeated, conflicts, waste = repeated_reasons(background), rule_conflicts(background), wasted_work(background)
+    missed = [*background.remarks, *unreliable_evidence(background)]
     return Insight(
         grade(background),
         (*anchors(background), *(Anchor("P", text, reusable=True) for text in repeated), *constraints(missed)),
-        (*conflicts, *vague(background)),
+        (*conflicts, *vague_boundaries(background)),
         tuple(unproven(background)),
         (
             *(f"unproven: {text}" for text in unproven(background)),
@@ -137,7 +137,7 @@ def reflect(background: Background) -> Insight:
 
 def unproven(background: Background) -> list[str]:
     """Return the assumptions that no passed check supports."""
-    passed = shown(background.verdict)
+    passed = passed_names(background.verdict)
     return [
         assumption.text
         for assumption in background.contract.assumptions or ()
@@ -145,23 +145,27 @@ def unproven(background: Background) -> list[str]:
     ]
 
 
-def shown(verdict: Verdict | None) -> set[str]:
+def passed_names(verdict: Verdict | None) -> set[str]:
     """Return the names of all checks and tests that passed."""
     results = held(verdict.checks, verdict.own, verdict.named) if verdict else {}
     return {name for name, passed in results.items() if passed}
 
 
-def repeats(background: Background) -> list[str]:
+def repeated_reasons(background: Background) -> list[str]:
     """Return the reasons that a gate gave more than once in earlier attempts."""
     counts = Counter(signature(text) for attempt in background.past for text in set(attempt.reasons))
     texts = {signature(text): text for attempt in background.past for text in attempt.reasons}
     return [texts[key] for key, times in counts.items() if times > 1]
 
 
-def conflict(background: Background) -> list[RulePatch]:
+def rule_conflicts(background: Background) -> list[RulePatch]:
     """Return a proposal for each changed file that two rules contradict each other about."""
     free, barred = background.contract.may_change or (), background.contract.must_not_change or ()
-    both = [change.path for change in background.changes if named(change.path, free) and named(change.path, barred)]
+    both = [
+        change.path
+        for change in background.changes
+        if matches_any(change.path, free) and matches_any(change.path, barred)
+    ]
     patches = [
         RulePatch(
             "tighten", "may_change", f"leave out {path}", f"{path} is in may_change and in must_not_change", "HIGH"
@@ -180,7 +184,7 @@ def _names_protected(pattern: str) -> bool:
     return "*" not in pattern and protected.guard(pattern) is not None
 
 
-def vague(background: Background) -> list[RulePatch]:
+def vague_boundaries(background: Background) -> list[RulePatch]:
     """Return a proposal to narrow `may_change` if it allows everything."""
     contract = background.contract
     needs_bounds = contract.track in (Track.FEATURE, Track.REFACTOR)
@@ -192,7 +196,7 @@ def vague(background: Background) -> list[RulePatch]:
     return [RulePatch("tighten", "may_change", ", ".join(folders[:5]), "may_change allows everything", "LOW")]
 
 
-def wasted(background: Background) -> list[str]:
+def wasted_work(background: Background) -> list[str]:
     return [*_serial_steps(background), *_repeated_commands(background.records)]
 
 
@@ -225,14 +229,14 @@ def _repeated_commands(records: Sequence[EvidenceRecord]) -> list[str]:
     ]
 
 
-def unreliable(background: Background) -> list[Remark]:
+def unreliable_evidence(background: Background) -> list[Remark]:
     """Return remarks on evidence that the proof accepted although it is flaky or empty."""
     verdict = background.verdict
     if verdict is None:
         return []
     flaky = set(verdict.comparison.flaky)
     needed = {criterion.check for criterion in background.contract.acceptance or () if criterion.check}
-    needed |= turned(verdict) if background.contract.track is Track.FIX else set()
+    needed |= newly_passing(verdict) if background.contract.track is Track.FIX else set()
     out = [Remark("evidence", f"{name} is flaky, and the proof depends on it") for name in sorted(flaky & needed)]
     empty = [
         comparison.check
@@ -253,7 +257,7 @@ def anchors(background: Background) -> list[Anchor]:
     if contract.track in (Track.FEATURE, Track.REFACTOR):
         out += [Anchor("D", text, impact=several_modules) for text in contract.decisions or ()]
     if contract.track is Track.FIX and background.verdict:
-        tests = ", ".join(sorted(turned(background.verdict))[:3])
+        tests = ", ".join(sorted(newly_passing(background.verdict))[:3])
         out.append(Anchor("P", f"{contract.goal}" + (f" (shown by {tests})" if tests else ""), impact=several_modules))
     out += [Anchor("I", text, impact=True) for text in background.breaks]
     causes = [attempt.cause for attempt in background.past if attempt.cause]
@@ -268,7 +272,7 @@ def grade(background: Background) -> Grade:
     """Grade the evidence: A is sealed with edge and error tests, B is run with some of those, C is run, D is less."""
     if background.proof.level not in ("L2", "L3"):
         return "D"
-    names = [name.rsplit("::", 1)[-1] for name in shown(background.verdict)]
+    names = [name.rsplit("::", 1)[-1] for name in passed_names(background.verdict)]
     edges = any(_EDGES.search(name) for name in names)
     errors = any(_ERRORS.search(name) for name in names)
     if background.proof.level == "L3" and edges and errors:

@@ -114,12 +114,12 @@ class _GateRun:
         number = len(self.report.backtracks) + 1
         self._update(backtracks=(*self.report.backtracks, Backtrack(number, gate, remark.text)))
         reasons = [backtrack.reason for backtrack in self.report.backtracks]
-        warning = attempt_limits.warned(self.past, reasons)
+        warning = attempt_limits.backtrack_warning(self.past, reasons)
         if warning:
             self._update(warnings=(*self.report.warnings, warning))
-        spent = attempt_limits.spent_backtracks(self.past, reasons)
+        spent = attempt_limits.backtrack_limit_reason(self.past, reasons)
         if spent:
-            self._add(attempt_limits.stopped(ruling, spent))
+            self._add(attempt_limits.as_stop(ruling, spent))
             return None
         self._add(ruling._replace(backtrack_to=gate))
         return gate
@@ -131,7 +131,7 @@ class _GateRun:
 
     def _add(self, ruling: Ruling) -> None:
         """Apply the limit of attempts to a ruling, and put it in place of the gate's earlier one."""
-        ruling = attempt_limits.limited(ruling, self.past)
+        ruling = attempt_limits.apply_limit(ruling, self.past)
         others = tuple(other for other in self.report.rulings if other.gate is not ruling.gate)
         self._update(rulings=(*others, ruling))
 
@@ -143,15 +143,15 @@ def _with_packet(report: GateReport, past: Sequence[GateAttempt], run_id: str) -
     """Add the escalation packet if the output was stopped."""
     if report.last.decision is not Decision.STOP:
         return report
-    attempts = [*attempt_limits.since_pass(past), attempt(report, run_id)]
-    return report._replace(packet=attempt_limits.packet(attempts, report.last))
+    attempts = [*attempt_limits.since_pass(past), as_attempt(report, run_id)]
+    return report._replace(packet=attempt_limits.escalation_packet(attempts, report.last))
 
 
 def _feedback(insight: Insight) -> tuple[str, ...]:
     return (*insight.feedback, *(f"{patch.action} {patch.target}: {patch.reason}" for patch in insight.patches))
 
 
-def attempt(report: GateReport, run_id: str) -> GateAttempt:
+def as_attempt(report: GateReport, run_id: str) -> GateAttempt:
     """Return this run of the gates as the journal records it; a STOP by a limit counts as the failure behind it."""
     last = report.last
     reasons = [reason for reason in last.reasons if reason.rule != SPENT]

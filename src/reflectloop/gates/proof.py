@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from reflectloop.gates.contract import Contract, Reproduction
-from reflectloop.gates.decisions import Gate, GateReason, Ruling, settle
+from reflectloop.gates.decisions import Gate, GateReason, Ruling, make_ruling
 from reflectloop.terms import Decision, Track
 from reflectloop.verification.evidence import Level
 from reflectloop.verification.verdict import Verdict, spellings
@@ -41,18 +41,18 @@ class GateProof(NamedTuple):
     why: str  # the reason for the level
 
 
-def weigh(contract: Contract, evidence: ProofInput, start: str = "") -> GateProof:
-    level, why = graded(contract.track, evidence)
+def check_proof(contract: Contract, evidence: ProofInput, start: str = "") -> GateProof:
+    level, why = evidence_level(contract.track, evidence)
     reasons = [
         *_level_reasons(contract.track, level, why),
         *evidence.tampering,
         *_verdict_reasons(evidence),
         *_track_reasons(contract, evidence),
     ]
-    return GateProof(settle(Gate.PROOF, reasons, start), level, why)
+    return GateProof(make_ruling(Gate.PROOF, reasons, start), level, why)
 
 
-def graded(track: Track, evidence: ProofInput) -> tuple[Level, str]:
+def evidence_level(track: Track, evidence: ProofInput) -> tuple[Level, str]:
     """Return the level of evidence and the reason for it. Only commands that the engine ran raise it above L1."""
     if evidence.verdict and evidence.verdict.level == "L3":
         return "L3", "the engine ran the checks on a sealed copy"
@@ -73,12 +73,12 @@ def _unless_hedged(evidence: ProofInput, why: str) -> tuple[Level, str]:
     return ("L0", f"its author says {hedge[0]!r}") if hedge else ("L1", why)
 
 
-def enough(track: Track, level: Level) -> bool:
+def is_enough(track: Track, level: Level) -> bool:
     return _RANK.index(level) >= _RANK.index(NEEDED[track])
 
 
 def _level_reasons(track: Track, level: Level, why: str) -> list[GateReason]:
-    if enough(track, level):
+    if is_enough(track, level):
         return []
     wanted = NEEDED[track]
     if level == "L0":
@@ -125,7 +125,7 @@ def _track_reasons(contract: Contract, evidence: ProofInput) -> list[GateReason]
 def _reproduced(verdict: Verdict, wanted: Reproduction) -> bool:
     """Return True if the reproduction failed on base and passes now; a `run` command is judged as a check elsewhere."""
     if wanted.test:
-        return wanted.test in turned(verdict)
+        return wanted.test in newly_passing(verdict)
     if wanted.check is None:
         return True
     named = any(check.name == wanted.check and check.held and check.red_on_base for check in verdict.named)
@@ -137,13 +137,13 @@ def _reproduced(verdict: Verdict, wanted: Reproduction) -> bool:
     )
 
 
-def turned(verdict: Verdict) -> set[str]:
+def newly_passing(verdict: Verdict) -> set[str]:
     """Return the tests that failed on base and pass now, in every spelling of their ids."""
     names = (*verdict.comparison.fixed, *(name for tests in verdict.own for name in tests.red_then_green))
     return {spelling for name in names for spelling in spellings(name)}
 
 
-def command(verdict: Verdict | None) -> str:
+def commands_text(verdict: Verdict | None) -> str:
     """Return the commands that were run, as text."""
     if verdict is None:
         return ""
@@ -155,7 +155,7 @@ def command(verdict: Verdict | None) -> str:
     return "; ".join([*ran, *(check.name for check in verdict.named)])
 
 
-def result(verdict: Verdict | None) -> str:
+def results_text(verdict: Verdict | None) -> str:
     """Return the results of the checks, as text."""
     if verdict is None:
         return ""

@@ -19,9 +19,9 @@ _CHECKLIST = (
 )
 
 
-def data(report: GateReport, verdict: Verdict | None = None) -> dict[str, Any]:
+def report_data(report: GateReport, verdict: Verdict | None = None) -> dict[str, Any]:
     """Return the report as JSON-compatible values; `escalation` is set only if a limit or a rule stopped the output."""
-    effect = decisions.follow(report.last)
+    effect = decisions.effect_of(report.last)
     return {
         "task": report.title,
         "track": str(report.contract.track),
@@ -32,8 +32,8 @@ def data(report: GateReport, verdict: Verdict | None = None) -> dict[str, Any]:
         "gates": [_gate(ruling) for ruling in _ordered(report)],
         "level": report.proof.level if report.proof else None,
         "why_level": report.proof.why if report.proof else None,
-        "command": proof.command(verdict) or None,
-        "result": proof.result(verdict) or None,
+        "command": proof.commands_text(verdict) or None,
+        "result": proof.results_text(verdict) or None,
         "insight": _insight(report),
         "anchors": [_retained(retained) for retained in (report.stored.retained if report.stored else ())],
         "backtracks": [backtrack._asdict() | {"gate": str(backtrack.gate)} for backtrack in report.backtracks],
@@ -84,7 +84,7 @@ def _retained(retained: Any) -> dict[str, Any]:  # noqa: ANN401 - a RetainedAnch
     }
 
 
-def markdown(report: GateReport, verdict: Verdict | None = None) -> str:
+def report_markdown(report: GateReport, verdict: Verdict | None = None) -> str:
     contract = report.contract
     lines = ["## Gate report", "", f"**Task**: {_cell(report.title)}", f"**Track**: {contract.track}"]
     lines += [f"**Role**: {contract.role}", f"**Decision**: {report.decision} ({report.last.surface})", ""]
@@ -141,7 +141,7 @@ def _proof_section(report: GateReport, verdict: Verdict | None) -> list[str]:
         return []
     lines = ["", "#### 定 proof", "", f"- **Evidence level**: {report.proof.level}, {report.proof.why}"]
     lines += (
-        [f"- **Command**: `{proof.command(verdict)}`", f"- **Result**: {_cell(proof.result(verdict))}"]
+        [f"- **Command**: `{proof.commands_text(verdict)}`", f"- **Result**: {_cell(proof.results_text(verdict))}"]
         if verdict
         else []
     )

@@ -25,7 +25,7 @@ class RetentionResult(NamedTuple):
     waiting: tuple[Anchor, ...]  # counted, but not kept yet
 
 
-def worth(anchor: Anchor, occurrences: int) -> str:
+def reason_to_keep(anchor: Anchor, occurrences: int) -> str:
     """Return why an anchor passes the threshold; empty if it does not."""
     if occurrences >= OFTEN:
         return f"seen {occurrences} times"
@@ -34,7 +34,7 @@ def worth(anchor: Anchor, occurrences: int) -> str:
     return "reusable" if anchor.reusable else ""
 
 
-def sift(anchors: Sequence[Anchor], counts: Mapping[str, int], known: Mapping[str, str]) -> RetentionResult:
+def select_anchors(anchors: Sequence[Anchor], counts: Mapping[str, int], known: Mapping[str, str]) -> RetentionResult:
     """Split anchors into those to keep and those still waiting.
 
     `counts` maps an anchor's signature to its earlier occurrences, `known` to the id it already has.
@@ -43,17 +43,17 @@ def sift(anchors: Sequence[Anchor], counts: Mapping[str, int], known: Mapping[st
     ids = list(known.values())
     for anchor in dict.fromkeys(anchors):
         occurrences = counts.get(anchor.signature, 0) + 1
-        why = worth(anchor, occurrences)
+        why = reason_to_keep(anchor, occurrences)
         if not why:
             waiting.append(anchor)
             continue
-        name = known.get(anchor.signature) or next_name(anchor.kind, ids)
+        name = known.get(anchor.signature) or next_id(anchor.kind, ids)
         ids.append(name)
         retained.append(RetainedAnchor(name, anchor, occurrences, why))
     return RetentionResult(tuple(retained), tuple(waiting))
 
 
-def next_name(kind: str, ids: Sequence[str]) -> str:
+def next_id(kind: str, ids: Sequence[str]) -> str:
     taken = [int(name[1:]) for name in ids if name.startswith(kind) and name[1:].isdigit()]
     return f"{kind}{max(taken, default=0) + 1:03d}"
 

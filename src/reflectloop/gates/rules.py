@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from reflectloop.gates import added_lines
 from reflectloop.gates import contract as contracts
-from reflectloop.gates.contract import IDLE, ContractReading
-from reflectloop.gates.decisions import Gate, GateReason, Ruling, settle
-from reflectloop.plan.globs import named
+from reflectloop.gates.contract import READ_ONLY_ROLES, ContractReading
+from reflectloop.gates.decisions import Gate, GateReason, Ruling, make_ruling
+from reflectloop.plan.globs import matches_any
 from reflectloop.plan.model import command_text
 from reflectloop.terms import Decision
 from reflectloop.verification.result import ChangedFile
@@ -47,23 +47,23 @@ class GateSubject(NamedTuple):
         return [change.path for change in self.changes]
 
 
-def examine(output: GateSubject, judges: DangerPolicy) -> Ruling:
+def check_rules(output: GateSubject, judges: DangerPolicy) -> Ruling:
     """Check every rule, and return all faults at once."""
     reasons = [
-        *contracts.complete(output.reading),
-        *contracts.claims(output.reading, output.paths),
+        *contracts.incomplete_reasons(output.reading),
+        *contracts.claim_reasons(output.reading, output.paths),
         *boundaries(output),
         *permissions(output),
         *security(output, judges),
     ]
-    return settle(Gate.RULES, reasons, output.start)
+    return make_ruling(Gate.RULES, reasons, output.start)
 
 
 def boundaries(output: GateSubject) -> list[GateReason]:
     contract = output.reading.contract
     allowed, forbidden = contract.may_change or ("**",), contract.must_not_change or ()
-    outside = [path for path in output.paths if not named(path, (*allowed, *output.may_change_protected))]
-    violations = [path for path in output.paths if named(path, forbidden)]
+    outside = [path for path in output.paths if not matches_any(path, (*allowed, *output.may_change_protected))]
+    violations = [path for path in output.paths if matches_any(path, forbidden)]
     out = []
     if outside:
         text = f"changed outside may_change ({', '.join(allowed)}): {_first_names(outside)}"
@@ -78,13 +78,13 @@ def boundaries(output: GateSubject) -> list[GateReason]:
 
 def permissions(output: GateSubject) -> list[GateReason]:
     role = output.reading.contract.role
-    if role not in IDLE or not output.changes:
+    if role not in READ_ONLY_ROLES or not output.changes:
         return []
     text = f"a {role.replace('_', ' ')} may not change files, and this one changed {_first_names(output.paths)}"
     return [GateReason(Decision.REDO, "role.wrote", text, "let an executor make the change")]
 
 
-def of_changes(
+def change_reasons(
     changes: Sequence[ChangedFile], judges: DangerPolicy, may_change_protected: Sequence[str] = ()
 ) -> list[GateReason]:
     """Return the reasons of the patch rules about added or changed files and their new lines.
@@ -95,14 +95,14 @@ def of_changes(
         _breach(breach, f"{change.path}:{line.number}" if line.number else change.path)
         for change in changes
         if change.after is not None
-        for line in (added_lines.NumberedLine(0, ""), *added_lines.added(change))
+        for line in (added_lines.NumberedLine(0, ""), *added_lines.added_lines(change))
         if (breach := judges.line(change.path, line.number, line.text))
-        and not (breach.rule.startswith(AUTORUN) and named(change.path, may_change_protected))
+        and not (breach.rule.startswith(AUTORUN) and matches_any(change.path, may_change_protected))
     ]
 
 
 def security(output: GateSubject, judges: DangerPolicy) -> list[GateReason]:
-    reasons = of_changes(output.changes, judges, output.may_change_protected)
+    reasons = change_reasons(output.changes, judges, output.may_change_protected)
     for run in output.reading.contract.tests_run or ():
         breach = judges.command(run.command)
         if breach:

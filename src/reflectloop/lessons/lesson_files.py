@@ -92,7 +92,7 @@ def stamp(shelf: LessonDir, name: str) -> str:
 
 def content(shelf: LessonDir, name: str) -> Content:
     try:
-        with tree_walk.opened(shelf.folder) as top:
+        with tree_walk.open_folder(shelf.folder) as top:
             raw = beneath.read(top, name, _LONGEST)
     except OSError as fault:
         return Content(faults=(Fault(name, None, f"cannot be read: {fault.strerror}", InvalidInput.code),))
@@ -132,7 +132,7 @@ def writing(shelf: LessonDir, purpose: str) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         while True:
             try:
-                stack.enter_context(lock.hold(shelf.desk, purpose))
+                stack.enter_context(lock.hold_lock(shelf.desk, purpose))
                 break
             except Locked as busy:
                 if clock.monotonic() > until:
@@ -181,9 +181,10 @@ def _refuse_link(shelf: LessonDir, folder: str) -> None:
 
 def refuse_secret(text: str, what: str) -> None:
     """Raise SecretLeak if the text may contain a secret, since lessons are committed and shown to agents."""
-    for match in secrets.current().scan(text.encode("utf-8", "replace")):
+    for match in secrets.current_detector().scan(text.encode("utf-8", "replace")):
         description = f"{match.rule}, fingerprint {match.fingerprint}"
+        subject = secrets.current_detector().redact(what)
         raise SecretLeak(
-            f"{secrets.current().redact(what)} contains what looks like a secret ({description}); it was not saved",
+            f"{subject} contains what looks like a secret ({description}); it was not saved",
             next_step="write it without the secret",
         )

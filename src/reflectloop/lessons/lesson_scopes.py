@@ -19,7 +19,7 @@ from reflectloop.lessons.lesson_store import LessonWrite, Library, NewLesson
 from reflectloop.policy.active_rules import ACCEPTED
 from reflectloop.system import clock
 from reflectloop.terms import wrong_shape
-from reflectloop.workspace.folders import Folders, folders_at, user_knowledge
+from reflectloop.workspace.folders import Folders, open_project_dirs, user_knowledge
 
 
 def project_dir(folders: Folders) -> LessonDir:
@@ -60,8 +60,8 @@ class LessonScopes(NamedTuple):
 
 def open_scopes(start: Path, scope: Scope | None = None) -> LessonScopes:
     """Return the lesson folders of one scope, or of both, and apply the project's secret settings to this process."""
-    folders = folders_at(start)
-    secrets.use(secrets.of(config.load(folders.root).secrets, folders.root))
+    folders = open_project_dirs(start)
+    secrets.use_detector(secrets.detector_for(config.load(folders.root).secrets, folders.root))
     dirs = tuple(place for place in lesson_dirs(folders) if scope in (None, place.scope))
     return LessonScopes(folders, dirs)
 
@@ -94,7 +94,7 @@ def recall(
 ) -> Advice:
     """Return the lessons for a moment of work as redacted text within a budget of characters."""
     advice = lesson_recall.recall(scopes.dirs, moment, query, signature=signature, budget=budget)
-    return advice._replace(text=secrets.current().redact(advice.text))
+    return advice._replace(text=secrets.current_detector().redact(advice.text))
 
 
 # Writing ----------------------------------------------------------------------------------------------------------

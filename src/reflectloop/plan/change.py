@@ -41,8 +41,8 @@ def apply(plan: Plan, patch: PlanPatch, done: Collection[str]) -> Plan:
     try:
         changed = PlanFile.model_validate(value).plan
     except ValidationError as fault:
-        raise _refuse(faults.of_shape(fault, reading)) from fault
-    if meaning := faults.of_meaning(changed, reading):
+        raise _refuse(faults.field_faults(fault, reading)) from fault
+    if meaning := faults.rule_faults(changed, reading):
         raise _refuse(meaning)
     return changed
 

@@ -24,7 +24,7 @@ PlacedMessage = tuple[strict_yaml.Path, str]
 # Single fields: messages for pydantic's errors -------------------------------------------------------
 
 
-def of_shape(fault: ValidationError, reading: PlanSource) -> list[Fault]:
+def field_faults(fault: ValidationError, reading: PlanSource) -> list[Fault]:
     # Pydantic also reports "too short" for a list with invalid items.
     errors = [error for error in fault.errors(include_url=False) if error["type"] != "too_short" or not error["input"]]
     return [_message(error, reading) for error in errors]
@@ -70,7 +70,7 @@ def _fields_at(annotation: object, path: strict_yaml.Path) -> list[str]:
 _LONGEST_PATH, _LONGEST_NAME = 3000, 255
 
 
-def of_meaning(plan: Plan, reading: PlanSource) -> list[Fault]:
+def rule_faults(plan: Plan, reading: PlanSource) -> list[Fault]:
     return [reading.fault(("plan", *path), message, code) for path, message, code in _cross_faults(plan)]
 
 
@@ -92,7 +92,7 @@ def _cross_faults(plan: Plan) -> Iterator[tuple[strict_yaml.Path, str, str]]:
             yield place, f"path {name!r} leads out of the workspace", "SANDBOX_ESCAPE"
 
 
-def loose(reading: PlanSource) -> list[Fault]:
+def partial_rule_faults(reading: PlanSource) -> list[Fault]:
     """Return the faults across fields of a plan that already has faults in single fields, as far as possible."""
     body = reading.value.get("plan")
     steps = body.get("steps") if isinstance(body, dict) else None

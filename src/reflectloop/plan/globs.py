@@ -10,7 +10,7 @@ _PARTS = re.compile(r"\*\*/|\*\*|\*|\?|\[[^\]/]+\]|[^*?\[]+|\[")
 _MEANING = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
-def named(path: str, patterns: Iterable[str]) -> bool:
+def matches_any(path: str, patterns: Iterable[str]) -> bool:
     """Return True if a pattern matches: `*` stays within a folder, `**` does not; a folder includes its content."""
     return any(_compiled(pattern).fullmatch(path) for pattern in patterns)
 

@@ -56,7 +56,7 @@ _EXISTS_AFTER = re.compile(
 )
 
 
-def lift(text: str) -> dict[str, Any] | None:
+def parse_expectation(text: str) -> dict[str, Any] | None:
     """Return a check in the native form, or None if the text is only a claim."""
     line = text.strip()
     if match := _EXIT.match(line):

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from reflectloop import secrets
 from reflectloop.errors import GRAVITY, Fault, MissingPlan, ReflectloopError, by_code
 from reflectloop.plan import faults, foreign, markdown, strict_yaml
-from reflectloop.plan.lift import lift
+from reflectloop.plan.lift import parse_expectation
 from reflectloop.plan.model import Plan, PlanFile
 from reflectloop.plan.reading import PlanSource
 
@@ -71,7 +71,7 @@ def load(path: Path) -> LoadedPlan:
         raise MissingPlan(f"cannot read {path}: {fault.strerror}", missing=(str(path),)) from fault
     plan, problems, reading = parse(raw, path.suffix.lower())
     if plan is None or reading is None or problems:
-        raise refuse(path, problems, secrets.current().values(raw))
+        raise refuse(path, problems, secrets.current_detector().values(raw))
     digest = "sha256:" + hashlib.sha256(raw).hexdigest()
     return LoadedPlan(plan, path, reading.form, digest, (*reading.warnings, *_remarks(plan)), reading.notes)
 
@@ -82,7 +82,8 @@ def refuse(path: Path, problems: list[Fault], known: set[bytes]) -> ReflectloopE
     ordered = sorted(problems, key=lambda fault: (fault.line or 0, fault.path))
     cleaned = tuple(
         fault._replace(
-            path=secrets.current().redact(fault.path, known), message=secrets.current().redact(fault.message, known)
+            path=secrets.current_detector().redact(fault.path, known),
+            message=secrets.current_detector().redact(fault.message, known),
         )
         for fault in ordered
     )
@@ -105,11 +106,11 @@ def parse(raw: bytes, suffix: str = ".yaml") -> ParsedPlan:
             f"there is a secret here ({leak.rule}); pass it in an environment variable",
             "SECRET_LEAK",
         )
-        for leak in secrets.current().scan(raw[: strict_yaml.MAX_BYTES])
+        for leak in secrets.current_detector().scan(raw[: strict_yaml.MAX_BYTES])
         if leak.grade == "certain"
     ]
     try:
-        reading = read(raw, suffix)
+        reading = parse_source(raw, suffix)
     except strict_yaml.UnreadableYaml as refused:
         return ParsedPlan(None, [*leaks, refused.fault], None)
     problems = leaks + reading.faults + reading.document.faults
@@ -119,11 +120,13 @@ def parse(raw: bytes, suffix: str = ".yaml") -> ParsedPlan:
     try:
         plan = PlanFile.model_validate(reading.value).plan
     except ValidationError as fault:
-        return ParsedPlan(None, problems + faults.of_shape(fault, reading) + faults.loose(reading), reading)
-    return ParsedPlan(plan, problems + faults.of_meaning(plan, reading), reading)
+        return ParsedPlan(
+            None, problems + faults.field_faults(fault, reading) + faults.partial_rule_faults(reading), reading
+        )
+    return ParsedPlan(plan, problems + faults.rule_faults(plan, reading), reading)
 
 
-def read(raw: bytes, suffix: str) -> PlanSource:
+def parse_source(raw: bytes, suffix: str) -> PlanSource:
     """Detect the form of a text and convert it to the native one."""
     try:
         document = None if suffix in (".md", ".markdown") else strict_yaml.parse(raw)
@@ -163,7 +166,7 @@ def _markdown(raw: bytes) -> PlanSource:
     if len(raw) > strict_yaml.MAX_BYTES:
         raise strict_yaml.UnreadableYaml(Fault("", None, "a plan has at most 8 MB, and this file has more"))
     try:
-        reading = markdown.read(raw.decode("utf-8-sig"))
+        reading = markdown.parse_markdown(raw.decode("utf-8-sig"))
     except UnicodeDecodeError as fault:
         line = raw.count(b"\n", 0, fault.start) + 1
         raise strict_yaml.UnreadableYaml(Fault("", line, "this is not UTF-8 text")) from fault
@@ -183,7 +186,8 @@ def _lift(reading: PlanSource) -> None:
         items = step.get("verify") if isinstance(step, dict) else None
         if isinstance(items, list):
             step["verify"] = [
-                lift(item) or item if isinstance(item, str) and item not in named else item for item in items
+                parse_expectation(item) or item if isinstance(item, str) and item not in named else item
+                for item in items
             ]
 
 

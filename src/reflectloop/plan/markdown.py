@@ -21,7 +21,7 @@ def looks_like(raw: bytes) -> bool:
     return bool(_ANYWHERE.search(raw))
 
 
-def read(text: str) -> PlanSource:
+def parse_markdown(text: str) -> PlanSource:
     document = YamlDocument()
     reading = PlanSource("markdown", document)
     steps: list[dict[str, Any]] = []

@@ -50,7 +50,7 @@ def record_of(run: RunFolder) -> FailureRecord:
     return _record(run, _card(run))
 
 
-def same(folders: Folders, signature: str, most: int | None = None) -> list[str]:
+def runs_with_signature(folders: Folders, signature: str, most: int | None = None) -> list[str]:
     """Return the runs whose blocker has this signature, oldest first, among the last `most` or all."""
     cards = sorted((folders.own / "runs").glob("RLOP-*/blocker.yaml"), key=lambda path: path.stat().st_mtime_ns)
     recent = cards[-most:] if most else cards
@@ -85,11 +85,11 @@ def ticket_of(folders: Folders, name: str) -> OpenTicket:
     """Return the ticket of a failed run; open one from its blocker if there is none."""
     run = folders.find_run(name)
     card = _card(run)
-    known = ticket_store.of_run(folders, run.run_id)
+    known = ticket_store.find_for_run(folders, run.run_id)
     if known:
         return known
     failure = _record(run, card)
-    times = len(same(folders, failure.signature, _MOST_CARDS))
+    times = len(runs_with_signature(folders, failure.signature, _MOST_CARDS))
     kind = class_of(failure.category, code=failure.code, times_seen=times)
     failure = failure.model_copy(update={"error_class": kind})
     listed = filter(None, map(_fix_text, card.get("known_fixes") or ()))
@@ -117,11 +117,11 @@ def _fix_text(fix: object) -> str:
     return "; ".join(map(str, commands)) or str(fix.get("fix") or fix.get("title") or "")
 
 
-def named(record: FailureRecord) -> str:
+def failure_title(record: FailureRecord) -> str:
     """Return a failure as one line: the line that the tool printed, or else the likely cause."""
     diagnosis = record.diagnosis
     text = (diagnosis.line or diagnosis.root_cause) if diagnosis else record.log_excerpt
-    return secrets.current().redact(text or record.code)[:_LONGEST]
+    return secrets.current_detector().redact(text or record.code)[:_LONGEST]
 
 
 def lesson_of(folders: Folders, name: str, said: dict[str, Any]) -> dict[str, Any]:
@@ -131,5 +131,9 @@ def lesson_of(folders: Folders, name: str, said: dict[str, Any]) -> dict[str, An
     active at once, so that the next run tries them.
     """
     record = record_of(folders.find_run(name))
-    fields = {"title": named(record), "signature": record.signature, "status": "active" if said["commands"] else None}
+    fields = {
+        "title": failure_title(record),
+        "signature": record.signature,
+        "status": "active" if said["commands"] else None,
+    }
     return {**fields, **{field: value for field, value in said.items() if value}}

@@ -23,7 +23,7 @@ from reflectloop.verification.fresh_workspaces import WorkspaceFactory
 from reflectloop.verification.tree_builder import TreeBuilder
 from reflectloop.workspace import checkout, project, snapshot
 from reflectloop.workspace.folders import Folders
-from reflectloop.workspace.store import open_for
+from reflectloop.workspace.store import open_store
 
 _FIX_TIMEOUT_S = 900.0
 
@@ -75,10 +75,10 @@ class CheckSandbox:
     def _open(self) -> Iterator[tuple[Box, Path]]:
         latch.refuse_if_stopped(self.folders.own)
         name = clock.run_id(clock.now())
-        wall = isolation.reach(self.settings.box.isolation, self.settings.box.strongest)
-        home = project.open_at(self.folders.root)
-        store = open_for(home, self.settings.workspace)
-        base = snapshot.take(home, store, self.folders.scratch)
+        wall = isolation.choose_level(self.settings.box.isolation, self.settings.box.strongest)
+        home = project.open_project(self.folders.root)
+        store = open_store(home, self.settings.workspace)
+        base = snapshot.take_snapshot(home, store, self.folders.scratch)
         objects, logs = self.folders.scratch / f"objects-{name}", self.folders.scratch / f"logs-{name}"
         for folder in (objects, logs):
             folder.mkdir()

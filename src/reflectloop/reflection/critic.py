@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from reflectloop.plan.globs import named
+from reflectloop.plan.globs import matches_any
 from reflectloop.reflection import output as outputs
 from reflectloop.reflection import ticket as tickets
 from reflectloop.reflection.output import ToolOutput
@@ -246,9 +246,9 @@ def _off_target(output: ToolOutput, required: Requirements) -> Iterator[Issue]:
     descriptions = []
     if required.about and not output.hollow and not any(outputs.mentions(output, topic) for topic in required.about):
         descriptions.append(f"it is not about what was asked: none of {', '.join(required.about)} occurs")
-    if required.may_change and not named(output.name, required.may_change):
+    if required.may_change and not matches_any(output.name, required.may_change):
         descriptions.append(f"{output.name} is outside of what may be changed")
-    if named(output.name, required.must_not_change):
+    if matches_any(output.name, required.must_not_change):
         descriptions.append(f"{output.name} must not be changed")
     for text in descriptions:
         yield Issue(

@@ -25,7 +25,7 @@ from reflectloop.state import lock
 from reflectloop.state.fold import TaskKind
 from reflectloop.system import clock
 from reflectloop.workspace import secret_guard
-from reflectloop.workspace.folders import Folders, folders_at
+from reflectloop.workspace.folders import Folders, open_project_dirs
 
 LARGEST = 32 << 20  # bytes of an output
 _LARGEST_REQUIREMENTS = 1 << 20
@@ -79,14 +79,14 @@ class Judge:
 
 def judge(request: CriticRequest) -> CriticResult:
     """Judge an output and write the report, with a ticket if it must be revised."""
-    folders = folders_at(request.start)
+    folders = open_project_dirs(request.start)
     settings = config.load(folders.root)
-    secrets.use(secrets.of(settings.secrets, folders.root))
+    secrets.use_detector(secrets.detector_for(settings.secrets, folders.root))
     if not request.agent.strip():
         raise InvalidInput("the author of the output is empty", next_step="--agent NAME")
     content = read_output(request.target)
     target = name_in(folders.root, request.target)
-    secret_guard.refuse_words(f"{request.agent} {request.step or ''}", "the author of the output")
+    secret_guard.refuse_secret_text(f"{request.agent} {request.step or ''}", "the author of the output")
     critic_ = Judge(folders, settings, request.requirements, request.caller)
     if critic_.requirements.checks and Path(target).is_absolute():
         raise InvalidInput(
@@ -94,7 +94,7 @@ def judge(request: CriticRequest) -> CriticResult:
             next_step="copy it into the project, or leave the checks out",
         )
     folders.ensure_owned()
-    with lock.hold(folders.own, "critic"):
+    with lock.hold_lock(folders.own, "critic"):
         report = critic_.judge(target, content, request.step)
         written = _write(folders, critic_, report, request, critic_.output(target, content))
     checkpoints = ticket_store.checkpoints(ticket_store.current_dir(folders), target)
@@ -184,9 +184,9 @@ def read_requirements(path: Path, settings: Config) -> Requirements:
         raise _unusable(path, [refused.fault]) from refused
     if document.faults:
         raise _unusable(path, document.faults)
-    secret_guard.refuse_words(raw.decode("utf-8", "replace"), "the file of requirements")
+    secret_guard.refuse_secret_text(raw.decode("utf-8", "replace"), "the file of requirements")
     if isinstance(document.value, dict) and "track" in document.value:
-        reading = contracts.read(document.value, str(path))
+        reading = contracts.parse_contract(document.value, str(path))
         if reading.malformed:
             raise _unusable(path, list(reading.malformed))
         settings.refuse_without("verify.checks")

@@ -37,7 +37,7 @@ def _publish(root: Path, ticket_id: str, number: int, report: Reflection, revise
     if report.anti_pattern:
         pattern = report.anti_pattern
         path = root / PATTERNS / f"{file_name(pattern.pattern_name)}.md"
-        files.write_atomic(path, secrets.current().redact(page(pattern, ticket_id)))
+        files.write_atomic(path, secrets.current_detector().redact(page(pattern, ticket_id)))
 
 
 def publish_tool_failure(folders: Folders, written: Path) -> list[str]:

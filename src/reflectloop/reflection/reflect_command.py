@@ -33,7 +33,7 @@ from reflectloop.reflection.ticket_store import TICKET_ID, OpenTicket
 from reflectloop.state import lock
 from reflectloop.system import clock
 from reflectloop.workspace import secret_guard
-from reflectloop.workspace.folders import Folders, folders_at
+from reflectloop.workspace.folders import Folders, open_project_dirs
 
 
 @dataclass(frozen=True)
@@ -86,14 +86,14 @@ def _round_data(round_: ReflectionRound) -> dict[str, Any]:
 
 def reflect(request: ReflectionRequest) -> ReflectionOutcome:
     """Reflect on the ticket or failed run that the request names."""
-    folders = folders_at(request.start)
+    folders = open_project_dirs(request.start)
     settings = config.load(folders.root)
-    secrets.use(secrets.of(settings.secrets, folders.root))
+    secrets.use_detector(secrets.detector_for(settings.secrets, folders.root))
     if request.revised and request.fixes:
         raise InvalidInput("a revised output needs no fix", next_step="give --revised or --fix, not both")
-    secret_guard.refuse_words(request.answer or "", "the answer")
+    secret_guard.refuse_secret_text(request.answer or "", "the answer")
     folders.ensure_owned()
-    with lock.hold(folders.own, "reflect"):
+    with lock.hold_lock(folders.own, "reflect"):
         is_ticket = TICKET_ID.fullmatch(request.name)
         opened = (
             ticket_store.find(folders, request.name) if is_ticket else blocker_card.ticket_of(folders, request.name)

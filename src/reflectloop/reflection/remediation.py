@@ -109,7 +109,7 @@ class _Measures:
         path = self.files.place.folder / name
         ticket = self.files.ticket
         line = {"ticket_id": ticket.ticket_id, "target": ticket.target, "step": ticket.target_step, **fields}
-        line = json.loads(secrets.current().redact(json.dumps(line, ensure_ascii=False)))
+        line = json.loads(secrets.current_detector().redact(json.dumps(line, ensure_ascii=False)))
         known = ticket_store.lines(path)
         if not any({key: entry.get(key) for key in line} == line for entry in known):
             entries = [*known, {"timestamp": self.at, **line}]

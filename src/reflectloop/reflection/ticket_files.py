@@ -133,7 +133,7 @@ class TicketFiles:
 
     def put(self, content: bytes) -> str:
         """Write a revised output as the next version; return its path in the project."""
-        secret_guard.refuse_words(content.decode("utf-8", "surrogateescape"), "the revised output")
+        secret_guard.refuse_secret_text(content.decode("utf-8", "surrogateescape"), "the revised output")
         path = self.place.next_version(self.target)
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("xb") as file:  # never over another version

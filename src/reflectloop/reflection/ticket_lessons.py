@@ -48,7 +48,7 @@ def pattern_id(signature: str, pattern: AntiPattern) -> str:
 
 
 def _pattern_page(signature: str, pattern: AntiPattern) -> Page:
-    redact = secrets.current().redact
+    redact = secrets.current_detector().redact
     symptoms = "\n".join(f"- {symptom}" for symptom in pattern.symptoms)
     return Page(
         kind="antipattern",
@@ -62,14 +62,14 @@ def _pattern_page(signature: str, pattern: AntiPattern) -> Page:
 def constraint(folders: Folders, ticket: Ticket, text: str) -> RecordedLesson:
     """Write a minimum requirement as a lesson, for the next agent that does this work."""
     where = [word for word in (ticket.target, ticket.target_step) if word]
-    title = secrets.current().redact(text)[:_LONGEST]
+    title = secrets.current_detector().redact(text)[:_LONGEST]
     page = Page(kind="constraint", title=title, keywords=tuple(word[:_LONGEST] for word in where), impact=True)
     return _write(folders, ticket, page)
 
 
 def answer(folders: Folders, ticket: Ticket, signature: str, what: str, said: str) -> str:
     """Write a person's answer to an open question as a lesson and return its id; a secret in it is refused."""
-    page = Page(kind="failfix", title=secrets.current().redact(what)[:_LONGEST], signature=signature, fix=said)
+    page = Page(kind="failfix", title=secrets.current_detector().redact(what)[:_LONGEST], signature=signature, fix=said)
     return _keep(folders, page, _occurrence(page, ticket, "L0"))
 
 

@@ -119,7 +119,7 @@ def current_dir(folders: Folders) -> TicketDir:
 
 def write(path: Path, value: dict[str, Any]) -> None:
     text = json.dumps(value, indent=2, ensure_ascii=False)
-    files.write_atomic(path, secrets.current().redact(text) + "\n")
+    files.write_atomic(path, secrets.current_detector().redact(text) + "\n")
 
 
 def open_ticket(place: TicketDir, ticket: Ticket, context: TicketContext) -> Path:
@@ -157,7 +157,7 @@ def find(folders: Folders, ticket_id: str) -> OpenTicket:
     raise NothingToDo(f"there is no ticket {ticket_id!r}", next_step="reflectloop critic FILE --requirements FILE")
 
 
-def of_run(folders: Folders, run_id: str) -> OpenTicket | None:
+def find_for_run(folders: Folders, run_id: str) -> OpenTicket | None:
     """Return the ticket that was opened for a failed run, or None."""
     for path in _all(folders):
         if run_id.encode() in path.read_bytes():

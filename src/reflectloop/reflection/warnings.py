@@ -99,7 +99,7 @@ class WarningStats(NamedTuple):
         return self.foreseen / (self.foreseen + self.missed) if self.foreseen + self.missed else None
 
 
-def preflect(step: StepToWarn, lessons: Iterable[WarningLesson], most: int = _MOST) -> tuple[StepWarning, ...]:
+def match_warnings(step: StepToWarn, lessons: Iterable[WarningLesson], most: int = _MOST) -> tuple[StepWarning, ...]:
     """Return the lessons that match such a step, best matches first."""
     about = _keywords(" ".join((step.id, step.title, *step.commands, *step.paths)))
     rated = [(_weight(lesson, about, step.signatures), lesson) for lesson in lessons if lesson.kind in WARNING_KINDS]
@@ -130,7 +130,7 @@ def _warning(lesson: WarningLesson) -> StepWarning:
     )
 
 
-def afterflect(
+def score_outcome(
     warnings: Sequence[StepWarning], failure: FailureRecord | None, heeded: Collection[str] = ()
 ) -> WarningOutcome:
     """Score warnings: one was right if the step failed with its signature, or with its words in the failure.
@@ -173,7 +173,7 @@ def warnings_for(folders: Folders, step: Step, signatures: Sequence[str], warn: 
     about = StepToWarn(step.id, step.title, commands, signatures=tuple(signatures))
     dirs = [place for place in lesson_scopes.lesson_dirs(folders) if place.folder.is_dir()]
     try:
-        return preflect(about, dict.fromkeys(lesson for place in dirs for lesson in _matching(place, about)))
+        return match_warnings(about, dict.fromkeys(lesson for place in dirs for lesson in _matching(place, about)))
     except (ReflectloopError, OSError) as fault:
         warn(step.id, f"lessons could not be read: {fault}")
         return ()
@@ -207,7 +207,7 @@ def score_warnings(
 ) -> None:
     """Score the warnings of a step that ended and append the score; a fault is reported through `warn`."""
     try:
-        append_score(folders, run_id, step_id, afterflect(warned, failure))
+        append_score(folders, run_id, step_id, score_outcome(warned, failure))
     except (ReflectloopError, OSError) as fault:
         warn(step_id, f"the score of the warnings was not written: {fault}")
 
@@ -225,7 +225,7 @@ def append_score(folders: Folders, run_id: str, step_id: str, scored: WarningOut
         "precision": scored.precision,
         "recall": scored.recall,
     }
-    text = secrets.current().redact(json.dumps(line, ensure_ascii=False))
+    text = secrets.current_detector().redact(json.dumps(line, ensure_ascii=False))
     with files.room_for("the score of warnings", path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a", encoding="utf-8") as file:

@@ -49,7 +49,7 @@ def draft(folders: Folders, run_id: str) -> PolicyRuleEntry:
             f"{run_id} was refused before it began: there is nothing to learn from",
             next_step=f"reflectloop show {run_id}",
         )
-    names = set(blocker_card.same(folders, card.failure.signature))
+    names = set(blocker_card.runs_with_signature(folders, card.failure.signature))
     same = tuple(run for run in past if run.id in names)
     evidence = _Evidence(card, failed, same, tuple(run for run in past if run.fate == "passed"))
     candidate = _best(evidence)
@@ -120,7 +120,7 @@ def _entry(candidate: _Candidate, evidence: _Evidence) -> PolicyRuleEntry:
     return learned.entry(
         candidate.fields,
         id_=learned.name(candidate.fields, card.failure.signature),
-        reason=secrets.current().redact(reason),
+        reason=secrets.current_detector().redact(reason),
         match=[candidate.sample],
         not_match=_near_misses(candidate.fields, evidence.passed),
     )

@@ -105,7 +105,7 @@ def _last_failed(folders: Folders, names: list[str], what: str) -> str:
 def _store(scopes: LessonScopes, entry: PolicyRuleEntry, origin: Origin) -> ProposalResult:
     page = Page(
         kind="rule_patch",
-        title=secrets.current().redact(f"{entry.id}: {entry.reason}")[:_LONGEST_TITLE],
+        title=secrets.current_detector().redact(f"{entry.id}: {entry.reason}")[:_LONGEST_TITLE],
         signature=origin.signature,
         keywords=(entry.id,),
         body=rulefile.text(entry),
@@ -135,7 +135,7 @@ def replay_proposal(scopes: LessonScopes, name: str) -> ProposalReplay:
     """Return what the rule of a proposal would have done in the past runs."""
     lesson = _proposal(scopes, name)
     entry = rule_of(lesson)
-    same = blocker_card.same(scopes.folders, lesson.signature) if lesson.runs else []
+    same = blocker_card.runs_with_signature(scopes.folders, lesson.signature) if lesson.runs else []
     return ProposalReplay(lesson, entry, replay(entry.rule, read_history(scopes.folders), same))
 
 
@@ -170,7 +170,7 @@ def accept(scopes: LessonScopes, name: str, reason: str = "") -> ProposalReplay:
     why = f"; {reason}" if reason else ""
     note = f"accepted by {_user()}: {proposal.replay}{why}"
     head = "".join(f"# {line}\n" for line in (f"{proposal.lesson.id}, {at}", *note.splitlines()))
-    text = secrets.current().redact(head) + proposal.lesson.body + "\n"
+    text = secrets.current_detector().redact(head) + proposal.lesson.body + "\n"
     files.write_atomic(rule_file(scopes.folders, proposal.lesson), text)
     occurrence = _occurrence(proposal.lesson, "accepted", note, at)
     lesson_store.settle(place, proposal.lesson, "active", occurrence, new_session_id())
@@ -210,7 +210,7 @@ def reject(scopes: LessonScopes, name: str, reason: str) -> Lesson:
 
 
 def _occurrence(lesson: Lesson, what: Any, note: str, at: str) -> Occurrence:  # noqa: ANN401 - checked by the model
-    return Occurrence(lesson=lesson.id, what=what, at=at, note=secrets.current().redact(note))
+    return Occurrence(lesson=lesson.id, what=what, at=at, note=secrets.current_detector().redact(note))
 
 
 def _user() -> str:

@@ -108,4 +108,4 @@ def added(run: PastRun) -> Iterator[tuple[str, int, str]]:
     """Yield each changed path (as line 0) and each added line of a run's change."""
     for change in run.changes():
         yield change.path, 0, ""
-        yield from ((change.path, line.number, line.text) for line in added_lines.added(change))
+        yield from ((change.path, line.number, line.text) for line in added_lines.added_lines(change))

@@ -15,7 +15,7 @@ from reflectloop.system import beneath
 _PYTHON_LINKS = ("*.pth", "*.egg-link", "__editable__*.py", "*.dist-info/direct_url.json")
 
 
-def refuse(root: Path, caller: Mapping[str, str], carried: Iterable[Path]) -> None:
+def refuse_editable_installs(root: Path, caller: Mapping[str, str], carried: Iterable[Path]) -> None:
     """Raise SandboxCreateFailed if commands would import the user's files instead of the workspace's."""
     for link in _links(root, caller, carried):
         raise SandboxCreateFailed(

@@ -141,7 +141,7 @@ def _through_a_link(trial: EscapeTrial) -> bool:
 def _sees_home(trial: EscapeTrial) -> bool:
     """Check that of the user's HOME only tool folders and the parents of visible paths can be listed."""
     home = trial.stage.real_home
-    tools = toolchains.found(trial.box.caller, home)
+    tools = toolchains.readable_tools(trial.box.caller, home)
     visible = {path.relative_to(home).parts[0] for path in tools if path != home and path.is_relative_to(home)}
     visible |= {path.relative_to(home).parts[0] for path in (trial.stage.root,) if path.is_relative_to(home)}
     with contextlib.suppress(OSError):
@@ -267,7 +267,7 @@ def _fills(trial: EscapeTrial) -> bool:
     return not big.exists() or big.stat().st_size <= _LIMITS.file_bytes
 
 
-ATTEMPTS: tuple[EscapeTest, ...] = (
+ESCAPE_TESTS: tuple[EscapeTest, ...] = (
     EscapeTest("(do its work: the control)", Isolation.NONE, _works),
     EscapeTest("leave a process behind", Isolation.WORKSPACE, _leaves_a_process),
     EscapeTest("write after the timeout", Isolation.WORKSPACE, _writes_late),
@@ -318,11 +318,11 @@ class EscapeResults(NamedTuple):
     @property
     def proven(self) -> bool:
         """Return True if every escape that this level must prevent was prevented."""
-        promised = [test.name for test in ATTEMPTS if test.since.rank <= self.wall.level.rank]
+        promised = [test.name for test in ESCAPE_TESTS if test.since.rank <= self.wall.level.rank]
         return all(self.prevented[name] for name in promised if name in self.prevented)
 
 
-def attempt(wall: IsolationLevel, tests: Sequence[EscapeTest] = ATTEMPTS) -> EscapeResults:
+def run_escape_tests(wall: IsolationLevel, tests: Sequence[EscapeTest] = ESCAPE_TESTS) -> EscapeResults:
     """Try every escape from behind one wall. An attempt that cannot be made proves nothing, and stops no other."""
     with _set_up() as stage:
         space = _space(stage, wall)

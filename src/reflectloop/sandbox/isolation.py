@@ -41,7 +41,7 @@ def strength(stamp: str) -> tuple[int, bool]:
 
 
 @functools.cache
-def possible() -> tuple[IsolationLevel, ...]:
+def supported_levels() -> tuple[IsolationLevel, ...]:
     """Return every isolation level that this machine supports, strongest first."""
     out = []
     apart = bubblewrap.refusal(Namespaces(network=True, own_user=True))
@@ -58,9 +58,9 @@ def possible() -> tuple[IsolationLevel, ...]:
     return tuple(out)
 
 
-def reach(floor: Isolation, strongest: Isolation = Isolation.FULL) -> IsolationLevel:
+def choose_level(floor: Isolation, strongest: Isolation = Isolation.FULL) -> IsolationLevel:
     """Return the best level up to `strongest`, or raise SandboxCreateFailed if it is below `floor`."""
-    wall = next(level for level in possible() if level.level.rank <= max(strongest.rank, 1))
+    wall = next(level for level in supported_levels() if level.level.rank <= max(strongest.rank, 1))
     if floor.rank > wall.level.rank:
         why = f"[box] strongest is {strongest}" if wall.level is strongest else wall.why_not_more
         raise SandboxCreateFailed(

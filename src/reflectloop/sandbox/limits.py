@@ -39,16 +39,16 @@ class ResourceLimits(NamedTuple):
         return f"reached the limit on {what}" + (f" ({sizes[what]})" if what in sizes else "")
 
 
-def wanted(settings: BoxConfig) -> ResourceLimits:
+def limits_from(settings: BoxConfig) -> ResourceLimits:
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     memory = settings.memory_mb << 20 if settings.memory_mb else int(machine * _SHARE)
     disk = settings.disk_mb << 20 if settings.disk_mb else None
     return ResourceLimits(memory, settings.processes, settings.file_mb << 20, disk)
 
 
-def behind(wall: IsolationLevel, name: str, settings: BoxConfig) -> Limiter | None:
+def limiter_for(wall: IsolationLevel, name: str, settings: BoxConfig) -> Limiter | None:
     """Return the limiter for the commands of one workspace, or None at levels without limits."""
-    return Limiter(name, wanted(settings)) if wall.level.rank >= Isolation.FS.rank else None
+    return Limiter(name, limits_from(settings)) if wall.level.rank >= Isolation.FS.rank else None
 
 
 class _Disk:

@@ -92,7 +92,7 @@ class MountTable(NamedTuple):
         yield from ("--remount-ro", "/")
 
 
-def of(
+def build_mounts(
     space: Workspace,
     caller: Mapping[str, str],
     also: Sequence[Path],
@@ -104,11 +104,11 @@ def of(
     root = space.root
     own_home, home = home or space.home, _home(caller, root)
     mounts = list(_system())
-    private = toolchains.private(Path(caller.get("HOME") or "/"))
+    private = toolchains.private_paths(Path(caller.get("HOME") or "/"))
     mounts += [Mount("mask", path, path) for path in private if not {*path.parents}.intersection(private)]
     mounts.append(Mount("write", TEMP, space.tmp))
     mounts.append(Mount("write", home, own_home))
-    for path in toolchains.found(caller, home, also, root):
+    for path in toolchains.readable_tools(caller, home, also, root):
         if not _covered(path, mounts) and not path.is_relative_to(root) and not root.is_relative_to(path):
             mounts.append(Mount("read", path, path))
     mounts.append(Mount("write", root, space.repo))
@@ -137,7 +137,7 @@ def _home(caller: Mapping[str, str], root: Path) -> Path:
 
 
 def _system() -> Iterator[Mount]:
-    for path in toolchains.system():
+    for path in toolchains.system_folders():
         if path.is_symlink():
             yield Mount("link", path, path)
         elif toolchains.is_there(path):
@@ -152,16 +152,16 @@ def _covered(path: Path, mounts: Sequence[Mount]) -> bool:
     )
 
 
-def readable(space: Workspace, caller: Mapping[str, str], also: Sequence[Path]) -> list[Path]:
+def readable_paths(space: Workspace, caller: Mapping[str, str], also: Sequence[Path]) -> list[Path]:
     """Return the readable paths for Landlock, which cannot mask: folders with private files are split."""
     home = Path(os.path.normpath(caller.get("HOME") or "/"))
-    hidden = toolchains.private(home)
+    hidden = toolchains.private_paths(home)
     parents = {parent for path in hidden for parent in path.parents}
-    out = [part for path in toolchains.system() for part in _without_hidden(path, set(hidden), parents)]
+    out = [part for path in toolchains.system_folders() for part in _without_hidden(path, set(hidden), parents)]
     out += [
         path
-        for path in toolchains.found(caller, home, also, space.root)
-        if path in also or not _is_below(path, toolchains.system()) or _is_below(path, hidden)
+        for path in toolchains.readable_tools(caller, home, also, space.root)
+        if path in also or not _is_below(path, toolchains.system_folders()) or _is_below(path, hidden)
     ]
     out += [*space.borrowed, Path("/proc")]
     return list(dict.fromkeys(out))

@@ -69,7 +69,7 @@ class HostPort(NamedTuple):
         return self.is_loopback and self.port >= _FIRST_FREE_PORT
 
 
-def place_of(url: str, default_port: int = 443) -> HostPort:
+def parse_address(url: str, default_port: int = 443) -> HostPort:
     """Parse a URL, `host` or `host:port`, or raise ValueError."""
     parts = urlsplit(url if "//" in url else f"//{url}")
     host = (parts.hostname or "").rstrip(".")
@@ -100,14 +100,14 @@ class Forward(NamedTuple):
         return next(port for port in range(_PROXY_PORT, _PROXY_PORT + len(self.places) + 1) if port not in self.direct)
 
 
-def unshared(wall: IsolationLevel) -> bool:
+def has_own_network(wall: IsolationLevel) -> bool:
     """Return True if a command at this level can have a separate network."""
     return wall.by == "bubblewrap" and bubblewrap.refusal(Namespaces(network=True, own_user=True)) is None
 
 
-def refuse_unheld(wall: IsolationLevel, forward: Forward) -> None:
+def refuse_unrestricted(wall: IsolationLevel, forward: Forward) -> None:
     """Raise SandboxCreateFailed if this machine cannot restrict a program to these addresses."""
-    if not forward.places or unshared(wall):
+    if not forward.places or has_own_network(wall):
         return  # no network at all needs no namespace
     if wall.by == "bubblewrap":
         why = bubblewrap.refusal(Namespaces(network=True, own_user=True))
@@ -337,14 +337,14 @@ class _ProxyRequest(NamedTuple):
             raise ValueError("no request to a proxy")
         method, target, _ = parts
         if method == "CONNECT":
-            return cls(place_of(target))
+            return cls(parse_address(target))
         if not target.startswith("http://"):
             raise ValueError("no request to a proxy")
         url = urlsplit(target)
         path = (url.path or "/") + (f"?{url.query}" if url.query else "")
         passed = [field for field in fields if not field.lower().startswith(_NOT_PASSED_ON)]
         head = b"\r\n".join([f"{method} {path} HTTP/1.1".encode(), *passed, b"Connection: close", b"", b""])
-        return cls(place_of(target), head)
+        return cls(parse_address(target), head)
 
 
 async def _connect_by(proxy: SplitResult, place: HostPort) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

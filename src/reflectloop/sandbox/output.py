@@ -67,7 +67,7 @@ class Recorder:
         joined: bool = True,
     ) -> None:
         self._log = CappedLog(log, cap)
-        self._detector = secrets.current()
+        self._detector = secrets.current_detector()
         # Two streams are merged in one log: the halves of a secret could become adjacent there.
         self._merged = None if joined else self._detector.scanner()
         self.doubtful: list[str] = []

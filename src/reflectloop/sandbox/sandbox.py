@@ -26,7 +26,7 @@ from reflectloop.system.seccomp import Openings
 from reflectloop.system.start_gate import NAME, Door
 from reflectloop.terms import Isolation, Network
 from reflectloop.workspace.checkout import Workspace
-from reflectloop.workspace.record_tree import changed_since, mark
+from reflectloop.workspace.record_tree import changed_since, time_mark
 
 SHELL = ("bash", "-e", "-o", "pipefail", "-c")
 NOT_FOUND = 127
@@ -124,7 +124,7 @@ class Box:
         """Return the mounts of the commands, or None if they see the machine as it is."""
         if not self.wall.mounted:
             return None
-        return mounts.of(self.workspace, self.caller, self.readable, home=self.home, read_only=self.read_only)
+        return mounts.build_mounts(self.workspace, self.caller, self.readable, home=self.home, read_only=self.read_only)
 
     def for_agent(self, home: Path, *, read_only: bool) -> Box:
         """Return this sandbox for an agent's program, with a separate HOME and optionally read-only."""
@@ -167,14 +167,14 @@ class Box:
         """Return the tunnel for a restricted network, or None if the command's network is not restricted."""
         if spec.forward is None or self.wall.level.rank < Isolation.FS.rank:
             return None
-        network_forward.refuse_unheld(self.wall, spec.forward)
-        return Tunnel(spec.forward, self.caller, namespaced=network_forward.unshared(self.wall))
+        network_forward.refuse_unrestricted(self.wall, spec.forward)
+        return Tunnel(spec.forward, self.caller, namespaced=network_forward.has_own_network(self.wall))
 
     def _timeouts(self, spec: SandboxCommand) -> process.Timeouts:
         last_mark = [self.workspace.mark_ns]
 
         def stirred() -> bool:
-            since, last_mark[0] = last_mark[0], mark(self.workspace.folder)
+            since, last_mark[0] = last_mark[0], time_mark(self.workspace.folder)
             try:
                 return changed_since(self.workspace.repo, since)
             except OSError:
@@ -211,7 +211,7 @@ class Box:
         door = Door(spec.stdin)
         try:
             watched = process.SupervisedProcess(
-                process.tie(door.before(argv)),
+                process.with_parent_death_signal(door.before(argv)),
                 cwd=spec.cwd,
                 env=env,
                 on_output=recorder.take,
@@ -244,9 +244,12 @@ class Box:
 
     def _landlocked(self, network: Network, ports: tuple[int, ...] | None = None) -> landlock.RestrictedThread:
         space = self.workspace
-        return landlock.behind(
+        return landlock.restricted_thread(
             landlock.LandlockRules(
-                read=(*mounts.readable(space, self.caller, self.readable), *((space.repo,) if self.read_only else ())),
+                read=(
+                    *mounts.readable_paths(space, self.caller, self.readable),
+                    *((space.repo,) if self.read_only else ()),
+                ),
                 write=(*(() if self.read_only else (space.repo,)), self.home or space.home, space.tmp, *_DEVICES),
                 network=network is Network.HOST,
                 ports=ports,
@@ -336,7 +339,7 @@ class Box:
         if self.view is None or not bubblewrap.scopes():
             yield self._start
             return
-        with landlock.scoped() as thread:
+        with landlock.scoped_thread() as thread:
             yield lambda start: thread.call(lambda: self._start(start))
 
     def _start(self, start: process.Start) -> process.Started:

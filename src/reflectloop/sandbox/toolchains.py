@@ -171,16 +171,20 @@ _HOST_KEYS = ("/etc/ssh", "ssh_host_*_key")
 
 
 @functools.cache
-def system() -> tuple[Path, ...]:
+def system_folders() -> tuple[Path, ...]:
     """Return the machine's own folders, which every command may read."""
     return tuple(Path(name) for name in _SYSTEM.split())
 
 
-def private(home: Path) -> list[Path]:
+def private_paths(home: Path) -> list[Path]:
     """Return the paths to mask inside system folders. Unreadable paths need no mask."""
     there = [Path(name) for name in _PRIVATE.split()] + list(Path(_HOST_KEYS[0]).glob(_HOST_KEYS[1]))
     own_homes = [folder for folder in homes(home) if folder.name not in _NO_HOME]
-    there += [folder for folder in own_homes if any(folder.is_relative_to(system_folder) for system_folder in system())]
+    there += [
+        folder
+        for folder in own_homes
+        if any(folder.is_relative_to(system_folder) for system_folder in system_folders())
+    ]
     return list(dict.fromkeys([*(path for path in there if is_there(path)), *from_others()]))
 
 
@@ -189,7 +193,9 @@ def is_there(path: Path) -> bool:
     return os.access(path, os.R_OK)
 
 
-def found(caller: Mapping[str, str], home: Path, also: Iterable[Path] = (), root: Path | None = None) -> list[Path]:
+def readable_tools(
+    caller: Mapping[str, str], home: Path, also: Iterable[Path] = (), root: Path | None = None
+) -> list[Path]:
     """Return the readable paths in addition to the system folders.
 
     `also` comes from the user's settings. Links inside `root`, the project, are ignored: the repository or a
@@ -198,7 +204,7 @@ def found(caller: Mapping[str, str], home: Path, also: Iterable[Path] = (), root
     out = [path for path in also if is_there(path)]
     places = [*_allowed(home), *_named(caller, home), *_engine(), *_searched(caller, home)]
     out += [path for path in places if is_there(path) and not too_wide(path, home)]
-    out += _linked(caller, [*system(), *out], root)
+    out += _linked(caller, [*system_folders(), *out], root)
     return list(dict.fromkeys(out))
 
 
@@ -240,7 +246,7 @@ def _linked(caller: Mapping[str, str], visible: Sequence[Path], root: Path | Non
     """Yield the programs that links in folders of PATH point to, each as a single file, if not visible anyway."""
     covering = {path.resolve() for path in visible}
     for folder in _absolute(caller.get("PATH", "")):
-        if any(folder.is_relative_to(place) for place in (*system(), *((root,) if root else ()))):
+        if any(folder.is_relative_to(place) for place in (*system_folders(), *((root,) if root else ()))):
             continue
         with contextlib.suppress(OSError):
             for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):

@@ -97,7 +97,7 @@ def name_of(before: bytes, lead: bytes) -> bytes:
 @lru_cache(maxsize=1024)
 def weight_of_name(name: bytes) -> float:
     """Return the weight of a name, from 2 for a secret-like name down to -3 for a harmless one."""
-    words = wordlikeness.pieces(name.rsplit(b".", 1)[-1]) or wordlikeness.pieces(name)
+    words = wordlikeness.split_words(name.rsplit(b".", 1)[-1]) or wordlikeness.split_words(name)
     if not words:
         return 0.0
     last, known = words[-1], set(words)
@@ -210,6 +210,6 @@ def _is_no_value(name: bytes, name_weight: float, value: bytes) -> bool:
     """Return True if a value is too short for a weak name, a digest, or ordinary text in base64."""
     if name_weight < _STRONG_NAME and len(value) < _MIN_WEAK_VALUE:
         return True
-    if _HEX.match(value) and wordlikeness.pieces(name)[-1:] and wordlikeness.pieces(name)[-1] in _SIGNATURES:
+    if _HEX.match(value) and wordlikeness.split_words(name)[-1:] and wordlikeness.split_words(name)[-1] in _SIGNATURES:
         return True
     return _is_encoded_text(value)

@@ -14,7 +14,7 @@ DEFAULT = ".reflectloop-baseline.json"
 _FINGERPRINT = re.compile(r"[0-9a-f]{12}\Z")
 
 
-def read(path: Path) -> frozenset[str]:
+def read_baseline(path: Path) -> frozenset[str]:
     try:
         document = json.loads(beneath.read_path(path))
     except OSError as fault:
@@ -31,7 +31,7 @@ def read(path: Path) -> frozenset[str]:
     return frozenset(str(mark) for mark in marks)
 
 
-def write(path: Path, findings: Iterable[dict[str, object]]) -> None:
+def write_baseline(path: Path, findings: Iterable[dict[str, object]]) -> None:
     """Write the findings, sorted so that a diff of the file is short."""
     entries = sorted(findings, key=lambda entry: (str(entry["path"]), str(entry["fingerprint"])))
     files.write_atomic(path, (json.dumps({"version": 1, "findings": entries}, indent=2) + "\n").encode())

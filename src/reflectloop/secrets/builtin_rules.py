@@ -22,5 +22,5 @@ def index() -> str:
     """Return the content of the index: the rules of the files, without descriptions and samples."""
     from reflectloop.secrets import rulefile  # noqa: PLC0415 - loads pydantic, needed only to write the index
 
-    lines = [json.dumps(entry.rule) for path in FILES for entry in rulefile.read(path)]
+    lines = [json.dumps(entry.rule) for path in FILES for entry in rulefile.read_rule_file(path)]
     return "[\n" + ",\n".join(lines) + "\n]\n"

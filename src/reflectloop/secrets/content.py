@@ -15,7 +15,7 @@ from typing import Protocol
 from reflectloop.secrets import assignment_score, sqlite
 from reflectloop.secrets.detector import Detector
 from reflectloop.secrets.scanner import Scanner, SecretFinding
-from reflectloop.secrets.utf16 import narrow
+from reflectloop.secrets.utf16 import as_plain_text
 from reflectloop.system import terminal
 
 LARGEST = 8 << 20  # bytes; a larger file is scanned as a stream of text, because unpacking holds several copies
@@ -45,10 +45,10 @@ class _Unpacker(Protocol):
 
 def plain_text(data: bytes) -> bytes:
     """Return the data with UTF-16 and UTF-32 as plain text and without characters that have no width."""
-    return terminal.visible(narrow(data))
+    return terminal.visible(as_plain_text(data))
 
 
-def scan(detector: Detector, data: bytes) -> list[SecretFinding]:
+def scan_content(detector: Detector, data: bytes) -> list[SecretFinding]:
     """Return the findings in a file's content: all findings in its text, and the certain ones in unpacked parts."""
     text = plain_text(data)
     findings = detector.scan(text)
@@ -86,7 +86,7 @@ class Reader:
     def finish(self) -> list[SecretFinding]:
         """Return the findings."""
         if self._stream is None:
-            return scan(self._detector, bytes(self._buffer))
+            return scan_content(self._detector, bytes(self._buffer))
         self._stream.finish()
         return self._stream.findings
 

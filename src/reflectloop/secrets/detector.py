@@ -89,14 +89,14 @@ class Detector:
         self._matcher = Matcher(self._rules, self._exact, fillers=self._fillers)
 
 
-def of(
+def detector_for(
     config: SecretsConfig, root: Path, environment: Mapping[str, str] | None = None, *, fillers: bool = False
 ) -> Detector:
     """Create a project's detector: built-in rules, the user's rules, the caller's own values, minus the baseline."""
     from reflectloop.secrets import rulefile  # noqa: PLC0415 - loads pydantic, and rule files are rare
 
-    user_rules = rulefile.checked(root / config.rules) if config.rules else ()
-    allowed = baseline.read(root / config.baseline) if config.baseline else frozenset()
+    user_rules = rulefile.load_checked_rules(root / config.rules) if config.rules else ()
+    allowed = baseline.read_baseline(root / config.baseline) if config.baseline else frozenset()
     variables = os.environ if environment is None else environment
     return Detector(
         (*user_rules, *builtin_rules.rules()), values=environment_values(variables), allowed=allowed, fillers=fillers
@@ -112,12 +112,12 @@ def default() -> Detector:
 _active: list[Detector] = []
 
 
-def use(detector: Detector) -> None:
+def use_detector(detector: Detector) -> None:
     """Make `detector` the one that this process uses."""
     _active[:] = [detector]
 
 
-def current() -> Detector:
+def current_detector() -> Detector:
     """Return the detector of this process: the project's once its settings are read, else the default."""
     return _active[0] if _active else default()
 

@@ -11,7 +11,7 @@ import ahocorasick_rs
 import re2
 
 from reflectloop.secrets import pem, validators
-from reflectloop.secrets.rule import Grade, SecretRule, compiled
+from reflectloop.secrets.rule import Grade, SecretRule, compile_pattern
 from reflectloop.secrets.spans import Span
 
 TILE = 1 << 12  # a longer line is split into tiles of this size,
@@ -110,19 +110,19 @@ class Matcher:
         bare = [(number, rule) for number, rule in enumerate(self._rules) if not rule.keywords]
         formats = [(number, rule) for number, rule in bare if rule.check in _FORMATS]
         out = [
-            (compiled(f"(?m){rule.pattern}", captures=False), 1 << number)
+            (compile_pattern(f"(?m){rule.pattern}", captures=False), 1 << number)
             for number, rule in bare
             if rule.check not in _FORMATS
         ]
         if formats:
             union = "(?m)" + "|".join(f"(?:{rule.pattern})" for _, rule in formats)
-            out.append((compiled(union, captures=False), sum(1 << number for number, _ in formats)))
+            out.append((compile_pattern(union, captures=False), sum(1 << number for number, _ in formats)))
         return tuple(out)
 
     def _pattern(self, number: int) -> re2._Regexp:
         pattern = self._patterns.get(number)
         if pattern is None:
-            pattern = self._patterns[number] = compiled(self._rules[number].pattern)
+            pattern = self._patterns[number] = compile_pattern(self._rules[number].pattern)
         return pattern
 
     def _numbers(self, mask: int) -> tuple[int, ...]:
@@ -202,7 +202,7 @@ class Matcher:
                 position = max(start, match_start + 1)  # the rejected value may be the name of the next one
 
     def _values_in(self, rule: SecretRule, block: bytes, offset: int) -> Iterator[Span]:
-        for match in compiled(rule.each).finditer(block):
+        for match in compile_pattern(rule.each).finditer(block):
             start, end = match.span(1)
             if grade := self._grade(rule, validators.Candidate(b"", block[match.start() : start], block[start:end])):
                 yield Span(offset + start, offset + end, rule.id, grade)

@@ -42,7 +42,7 @@ def pattern_of(entry: dict[str, Any]) -> str:
 
 
 @cache
-def compiled(pattern: str, *, captures: bool = True) -> re2._Regexp:
+def compile_pattern(pattern: str, *, captures: bool = True) -> re2._Regexp:
     """Compile a pattern. Without captures the engine needs no second pass over a match."""
     options = re2.Options()
     options.never_capture = not captures

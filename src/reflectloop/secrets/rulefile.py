@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from reflectloop import rulefiles
 from reflectloop.errors import Fault
 from reflectloop.secrets.matcher import Matcher, ScanBlock
-from reflectloop.secrets.rule import Grade, SecretRule, compiled, pattern_of
+from reflectloop.secrets.rule import Grade, SecretRule, compile_pattern, pattern_of
 from reflectloop.secrets.validators import CHECKS
 
 Words = Annotated[tuple[str, ...], Field(min_length=1)]
@@ -75,14 +75,14 @@ class SecretRuleEntry(BaseModel):
         return SecretRule(self.id, self.keywords, pattern, self.grade, self.entropy, check, self.lines, self.each)
 
 
-def read(path: Path) -> tuple[SecretRuleEntry, ...]:
+def read_rule_file(path: Path) -> tuple[SecretRuleEntry, ...]:
     raw = rulefiles.read_toml(path, ("rule",))
     return rulefiles.entries(path, "rule", raw, SecretRuleEntry)
 
 
-def checked(path: Path) -> tuple[SecretRule, ...]:
+def load_checked_rules(path: Path) -> tuple[SecretRule, ...]:
     """Return the rules of a user's file; raise if one is broken or contradicts its samples."""
-    entries = read(path)
+    entries = read_rule_file(path)
     faults = [Fault(fault, None, "") for entry in entries for fault in faults_of(entry)]
     if faults:
         raise rulefiles.refused(str(path), faults)
@@ -93,8 +93,8 @@ def faults_of(entry: SecretRuleEntry) -> list[str]:
     """Return the faults of a rule, checked against its own pattern and samples."""
     rule = entry.rule
     try:
-        pattern = compiled(rule.pattern)
-        inner = compiled(rule.each) if rule.each else pattern
+        pattern = compile_pattern(rule.pattern)
+        inner = compile_pattern(rule.each) if rule.each else pattern
     except (re2.error, UnicodeEncodeError) as fault:
         return [f"rule '{entry.id}': the pattern is broken: {fault}"]
     groups = next((regex.groups for regex in (pattern, inner) if regex.groups != 1), 1)
@@ -104,7 +104,7 @@ def faults_of(entry: SecretRuleEntry) -> list[str]:
         return [f"rule '{entry.id}': the pattern matches an empty text"]
     matcher = Matcher([rule])
     return rulefiles.sample_faults(
-        entry.id, entry.match, entry.not_match, lambda sample: _matches(matcher, filled(sample, entry.id))
+        entry.id, entry.match, entry.not_match, lambda sample: _matches(matcher, fill_sample(sample, entry.id))
     )
 
 
@@ -113,7 +113,7 @@ def _matches(matcher: Matcher, text: str) -> bool:
     return bool(matcher.find(ScanBlock(raw, 0, len(raw))).spans)
 
 
-def filled(template: str, seed: str) -> str:
+def fill_sample(template: str, seed: str) -> str:
     """Fill in every `{kind:length}` of a sample, so that no rule file contains a text that looks like a credential.
 
     The same seed gives the same text.

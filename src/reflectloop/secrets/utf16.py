@@ -16,7 +16,7 @@ _WIDE_RUN = re.compile(
 )
 
 
-def narrow(data: bytes) -> bytes:
+def as_plain_text(data: bytes) -> bytes:
     """Remove the NULs between ASCII letters; other NULs stay. Line numbers do not change."""
     if b"\0" not in data:
         return data

@@ -108,14 +108,14 @@ def strangeness(value: bytes) -> float:
     return sum(costs) / len(costs) if costs else 0.0
 
 
-def pieces(value: bytes) -> list[str]:
+def split_words(value: bytes) -> list[str]:
     """Split an identifier into words: `newAPIKey_2` is new, api, key."""
     return [run.decode().lower() for run in _RUN.findall(value)]
 
 
 def wordiness(value: bytes) -> float:
     """Return the share of the letters that belong to known words."""
-    runs = pieces(value)
+    runs = split_words(value)
     letters = sum(map(len, runs))
     return sum(_covered(run) for run in runs) / letters if letters else 0.0
 

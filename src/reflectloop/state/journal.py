@@ -44,7 +44,7 @@ def seal(record: Json) -> bytes:
     return f'{text}{_SEAL}{zlib.crc32(text.encode()):08x}"}}\n'.encode()
 
 
-def sound(line: bytes) -> bytes | None:
+def verified_content(line: bytes) -> bytes | None:
     """Return the content of a line, or None if its checksum does not match."""
     text, seal_text = line[:-_SEAL_LENGTH], line[-_SEAL_LENGTH:]
     return text + b"}" if seal_text == f'{_SEAL}{zlib.crc32(text):08x}"}}'.encode() else None
@@ -52,7 +52,7 @@ def sound(line: bytes) -> bytes | None:
 
 def unseal(line: bytes) -> Json | None:
     """Return the record in a line, or None if its checksum does not match."""
-    text = sound(line)
+    text = verified_content(line)
     if text is None:
         return None
     record: Json = json.loads(text.decode())  # from bytes, json would guess the encoding of each line
@@ -83,7 +83,7 @@ def refuse_cut(path: Path, raw: bytes) -> None:
 def _covered_bytes(document: Path) -> int:
     """Return the number of journal bytes that an intact `state.json` covers, or 0."""
     try:
-        text = sound(document.read_bytes().removesuffix(b"\n")) if document.is_file() else None
+        text = verified_content(document.read_bytes().removesuffix(b"\n")) if document.is_file() else None
         head = json.loads(text.split(b',"task":', 1)[0] + b"}") if text else {}
     except (OSError, ValueError):
         return 0
@@ -134,7 +134,7 @@ def _damaged(path: Path, number: int, why: str) -> StateDamaged:
     )
 
 
-def cleaned(event: Event, clean: Clean) -> Event:
+def redact_event(event: Event, clean: Clean) -> Event:
     """Return the event with its texts redacted."""
     texts = {name: _cleaned(value, clean) for name, value in event.payload().items() if name in _TEXT_FIELDS}
     return dataclasses.replace(event, **texts) if texts else event
@@ -178,7 +178,7 @@ class Journal:
 
     def _append(self, event: Event) -> JournalEntry:
         entry = JournalEntry(
-            self._seq + 1, clock.stamp(clock.now()), cleaned(event, self._clean) if self._clean else event
+            self._seq + 1, clock.stamp(clock.now()), redact_event(event, self._clean) if self._clean else event
         )
         line = seal({"v": SCHEMA, **entry.as_json()})
         with files.room_for("the journal", self.path):

@@ -16,7 +16,7 @@ from reflectloop.system import clock, files
 
 
 @contextlib.contextmanager
-def hold(folder: Path, purpose: str, *, wait: Callable[[str], None] | None = None) -> Iterator[None]:
+def hold_lock(folder: Path, purpose: str, *, wait: Callable[[str], None] | None = None) -> Iterator[None]:
     """Hold the lock. If another process has it, raise LOCKED, or call `wait` with its owner and wait for it."""
     path = folder / "lock"
     with files.room_for("the lock", folder):

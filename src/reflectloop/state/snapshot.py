@@ -41,24 +41,24 @@ class JournalView(NamedTuple):
     raw: bytes
 
 
-def of_journal(folder: Path) -> JournalView:
+def read_journal(folder: Path) -> JournalView:
     """Return the task by its complete journal, with the journal's bytes."""
     raw = _sound(folder)
     return JournalView(fold(journal.parse(folder / JOURNAL, raw)), raw)
 
 
-def whole(folder: Path) -> Task:
+def load_from_journal(folder: Path) -> Task:
     """Return the task by its complete journal, for callers that change it."""
-    return of_journal(folder).task
+    return read_journal(folder).task
 
 
-def load(folder: Path) -> Task:
+def load_task(folder: Path) -> Task:
     """Return the task in `folder` for reading, by `state.json` if it is safe. Writes nothing.
 
     A document that does not match the journal exactly is ignored: the complete journal is read, which reports a
     damaged line.
     """
-    document = read(folder)
+    document = read_document(folder)
     raw = _sound(folder)
     if document and _covers(document, raw):
         try:
@@ -68,7 +68,7 @@ def load(folder: Path) -> Task:
             pass  # the complete journal reports the damaged line
         else:
             return document.task
-    return whole(folder)
+    return load_from_journal(folder)
 
 
 def _sound(folder: Path) -> bytes:
@@ -129,7 +129,7 @@ def views(folder: Path) -> Views | None:
     raw = _bytes(folder)
     if raw is None:
         return {}
-    text = journal.sound(raw.removesuffix(b"\n"))
+    text = journal.verified_content(raw.removesuffix(b"\n"))
     if text is None:
         return None
     try:
@@ -140,7 +140,7 @@ def views(folder: Path) -> Views | None:
     return digests if isinstance(digests, dict) else {}
 
 
-def read(folder: Path) -> StateDocument | None:
+def read_document(folder: Path) -> StateDocument | None:
     """Return the document, or None if it is missing, edited, or of another schema."""
     record = _unsealed(_bytes(folder) or b"")
     if record is None or record.get("schema_version") != SCHEMA:

@@ -229,7 +229,7 @@ def read_path(path: Path, most: int = LARGEST_SETTINGS, *, within: Path | None =
     real, root = _resolved(path), within.resolve()
     if not real.is_relative_to(root):
         raise NotPlain(errno.EXDEV, f"is a link that leads out of {within}", os.fspath(path))
-    with tree_walk.opened(root) as top:
+    with tree_walk.open_folder(root) as top:
         return read(top, os.fspath(real.relative_to(root)), most)
 
 

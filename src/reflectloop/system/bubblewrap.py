@@ -184,7 +184,7 @@ def read_only_but(writable: Path) -> list[str]:
     ]
 
 
-def tied(argv: list[str]) -> list[str]:
+def with_die_with_parent(argv: list[str]) -> list[str]:
     """Return the command so that it ends when the engine ends."""
     if refusal() is not None:
         return argv
@@ -214,7 +214,7 @@ def scopes() -> bool:
 def _works_scoped(apart: Namespaces) -> bool:
     if not landlock.scopes():
         return False
-    with landlock.scoped() as thread:
+    with landlock.scoped_thread() as thread:
         return thread.call(lambda: _refusal(apart)) is None
 
 

@@ -117,7 +117,7 @@ class Git:
             return self.shield.capture(self._argv(args), cwd=cwd, env=self._environment(), stdin=stdin, timeout_s=left)
         if cwd and not cwd.is_dir():
             raise SandboxCreateFailed(f"{cwd} no longer exists")
-        argv = bubblewrap.tied(self._argv(args)) if self.tied else self._argv(args)
+        argv = bubblewrap.with_die_with_parent(self._argv(args)) if self.tied else self._argv(args)
         return process.capture(argv, cwd=cwd, env=self._environment(), stdin=stdin, timeout_s=left)
 
     def time_left(self, what: str) -> float | None:

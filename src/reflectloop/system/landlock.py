@@ -115,13 +115,13 @@ def version() -> int:
         return 0
 
 
-def behind(rules: LandlockRules) -> RestrictedThread:
+def restricted_thread(rules: LandlockRules) -> RestrictedThread:
     """Return a thread whose commands can access only what the rules allow."""
     _hide_engine()
     return RestrictedThread(lambda: _restrict(rules))
 
 
-def scoped() -> RestrictedThread:
+def scoped_thread() -> RestrictedThread:
     """Return a thread whose commands can use only their own abstract sockets and signal only their own processes.
 
     It restricts no file access: bubblewrap could not mount in a thread that does.
@@ -221,7 +221,7 @@ def refusal() -> str | None:
         return f"the system calls of {platform.machine()} are unknown"
     rules = LandlockRules(read=(Path("/usr"),), write=())
     try:
-        thread = behind(rules)
+        thread = restricted_thread(rules)
     except OSError as fault:
         return f"Landlock does not start: {fault.strerror}"
     try:

@@ -174,7 +174,7 @@ def detach(argv: Sequence[str]) -> None:
     )
 
 
-def tie(argv: list[str]) -> list[str]:
+def with_parent_death_signal(argv: list[str]) -> list[str]:
     """Return the command so that it dies with the engine, if setpriv is installed; for use without a namespace."""
     setpriv = executables.find("setpriv")
     return [setpriv, "--pdeathsig", "KILL", "--", *argv] if setpriv else argv
@@ -203,7 +203,7 @@ def find(name: str, *, path: str, cwd: Path) -> str | None:
     return shutil.which(name, path=path)
 
 
-def born(pid: int) -> int:
+def start_time(pid: int) -> int:
     """Return the start time of a process in ticks since boot, or 0. With it, a reused pid is recognised."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
@@ -234,17 +234,17 @@ def _children(pid: int) -> list[int]:
     return children
 
 
-def carrying(marker: str) -> list[int]:
+def find_by_marker(marker: str) -> list[int]:
     """Return the processes with `marker` in their environment, whoever their parent is."""
     pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
     return [pid for pid in pids if pid != os.getpid() and _carries(pid, marker)]
 
 
-def end_carrying(marker: str) -> int:
+def kill_by_marker(marker: str) -> int:
     """Kill every process with `marker`, repeatedly until none is left; return their number."""
     count = 0
     for _ in range(100):
-        pids = carrying(marker)
+        pids = find_by_marker(marker)
         if not pids:
             break
         for pid in pids:

@@ -111,7 +111,7 @@ def _go_up(stack: list[Folder], leave: Leave | None) -> None:
 
 
 @contextlib.contextmanager
-def opened(top: Path) -> Iterator[int]:
+def open_folder(top: Path) -> Iterator[int]:
     """Open a folder by its path and yield the descriptor."""
     fd = os.open(top, _HOW)
     try:

@@ -96,6 +96,6 @@ def _quoted(path: Path) -> str:
     return shlex.quote(os.fspath(path))
 
 
-def raise_shield(writable: Path) -> WriteGuard | None:
+def start_write_guard(writable: Path) -> WriteGuard | None:
     """Start a write guard, or return None if bubblewrap does not work; git then runs without it."""
     return WriteGuard(writable) if bubblewrap.refusal() is None else None

@@ -36,13 +36,13 @@ def path() -> Path:
     return state_folder() / "trust.json"
 
 
-def holds(root: Path, grants: Iterable[Grant]) -> bool:
+def is_trusted(root: Path, grants: Iterable[Grant]) -> bool:
     """Return True if the user trusted each of these grants in its present form."""
     known = read(root).get(os.fspath(root.resolve()))
     return known is not None and all(known.digests.get(grant.key) == digest(grant, root) for grant in grants)
 
 
-def changed(root: Path, grants: Iterable[Grant]) -> list[str]:
+def changed_grants(root: Path, grants: Iterable[Grant]) -> list[str]:
     """Return the grants that the user trusted in an earlier form."""
     known = read(root).get(os.fspath(root.resolve()))
     if known is None:

@@ -22,7 +22,7 @@ def trust_by_flag() -> None:
 
 
 @contextlib.contextmanager
-def vouched() -> Iterator[None]:
+def trusting_project() -> Iterator[None]:
     """Apply every setting within the context, for a project that this process has created."""
     before = list(_by_flag)
     trust_by_flag()

@@ -57,7 +57,7 @@ def installed_copies(paths: Iterable[str], sites: Sequence[Path], installed: Seq
 
 
 def _sites(environment: Path) -> Iterator[Path]:
-    with tree_walk.opened(environment) as top:
+    with tree_walk.open_folder(environment) as top:
         if beneath.is_folder(top, "lib"):
             names = sorted(path.name for path in (environment / "lib").iterdir() if path.name.startswith("python3"))
             inside = [f"lib/{name}/{part}" for name in names for part in _PACKAGES]
@@ -65,7 +65,7 @@ def _sites(environment: Path) -> Iterator[Path]:
 
 
 def _contains(site: Path, path: str) -> bool:
-    with tree_walk.opened(site) as top:
+    with tree_walk.open_folder(site) as top:
         return beneath.is_file(top, path)
 
 
@@ -279,7 +279,7 @@ class CheckRunner:
             return
         self.memory.mkdir(parents=True, exist_ok=True)
         fields = {**ran._asdict(), "result": ran.result.model_dump(mode="json")}
-        files.write_atomic(self.memory / f"{key}.json", secrets.current().redact(json.dumps(fields)) + "\n")
+        files.write_atomic(self.memory / f"{key}.json", secrets.current_detector().redact(json.dumps(fields)) + "\n")
 
 
 def _file_name(name: str) -> str:
@@ -310,7 +310,7 @@ def _reported(top: Path, parts: tuple[str, ...], pattern: str, tool: str) -> Rep
     readings: list[ReportReading] = []
     left = _LARGEST_REPORTS
     try:
-        with tree_walk.opened(top) as root, beneath.open_folder(root, parts) as folder:
+        with tree_walk.open_folder(top) as root, beneath.open_folder(root, parts) as folder:
             inside = f"{pattern}/**/*" if beneath.is_folder(folder, pattern) else pattern
             for path in beneath.find_files(folder, inside, _MOST_REPORTS):
                 content = beneath.read(folder, path, min(_LARGEST_REPORT, left))

@@ -53,7 +53,7 @@ class Chain:
 
     def add(self, record: EvidenceRecord) -> EvidenceRecord:
         """Append a record with its id and the hash of the previous line, its command redacted, and return it."""
-        shown = tuple(secrets.current().redact(word) for word in record.command)
+        shown = tuple(secrets.current_detector().redact(word) for word in record.command)
         place = {"id": f"E-{len(self.records) + 1:03d}", "prev": self.last}
         linked = record.model_copy(update={**place, "command": shown})
         line = canonical(linked.model_dump(mode="json"))

@@ -60,7 +60,7 @@ class WorkspaceFactory:
             )
             space.base_tree = base_tree
             checkout.carry_also(space, self.beside, carried or {}, bound=self.wall.by == "bubblewrap")
-            limiter = limits.behind(self.wall, name, self.settings.box)
+            limiter = limits.limiter_for(self.wall, name, self.settings.box)
             yield Box.by(self.settings, space, self.caller, self.wall, limiter)
             space.close()
         except SecretLeak:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reflectloop import secrets
-from reflectloop.plan.globs import named as is_named
+from reflectloop.plan.globs import matches_any as is_named
 from reflectloop.plan.model import Check
 from reflectloop.terms import Decision, Track
 from reflectloop.verification import compare, protected, tampering, tools, verdict
@@ -351,7 +351,7 @@ class SealedVerification:
         )
 
     def _write_down(self, *, claim: str, **fields: Any) -> None:  # noqa: ANN401 - the fields of a record
-        redacted = secrets.current().redact(claim)
+        redacted = secrets.current_detector().redact(claim)
         self.chain.add(EvidenceRecord(claim=redacted, base_tree=self.case.base, plan_hash=self.plan_hash, **fields))
 
 

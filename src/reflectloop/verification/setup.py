@@ -66,7 +66,7 @@ def made(
             _install(box, commands, logs, progress)
             _store(box, store)
     names = _names(store)
-    with tree_walk.opened(store / _FILES) as top:
+    with tree_walk.open_folder(store / _FILES) as top:
         for name in names:
             _refuse_strange(top, name)
     return {Path(name): store / _FILES / name for name in names}
@@ -110,7 +110,7 @@ def _store(box: Box, store: Path) -> None:
     listed = lister.run("ls-files", "-z", "--others", "--directory", "--no-empty-directory")
     names = [os.fsdecode(name).rstrip("/") for name in git.paths(listed)]
     (store / _FILES).mkdir(parents=True)
-    with tree_walk.opened(box.workspace.repo) as source, tree_walk.opened(store / _FILES) as target:
+    with tree_walk.open_folder(box.workspace.repo) as source, tree_walk.open_folder(store / _FILES) as target:
         for name in names:
             _refuse_strange(source, name)
             beneath.move(source, target, name)

@@ -6,7 +6,7 @@ import re
 from bisect import bisect_right
 from typing import NamedTuple
 
-from reflectloop.secrets import Detector, Scanner, SecretFinding, narrow
+from reflectloop.secrets import Detector, Scanner, SecretFinding, as_plain_text
 from reflectloop.system import files
 from reflectloop.workspace.line_splitter import LineChunk, LineSplitter
 
@@ -77,7 +77,7 @@ class AddedLines:
             self._begin(piece.text)
             piece = piece._replace(text=piece.text[1:])
         if self._into:
-            self._into.feed(narrow(piece.whole))
+            self._into.feed(as_plain_text(piece.whole))
 
     def _begin(self, line: bytes) -> None:
         if self._expected and line.startswith(b"+"):

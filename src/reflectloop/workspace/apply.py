@@ -16,7 +16,7 @@ from reflectloop.system import files, git, tree_walk
 from reflectloop.system.git import Git, GitFailed
 from reflectloop.workspace import patch
 from reflectloop.workspace.project import Project
-from reflectloop.workspace.snapshot import take
+from reflectloop.workspace.snapshot import take_snapshot
 from reflectloop.workspace.store import Store
 
 _MANIFEST = "manifest"
@@ -156,9 +156,9 @@ class PreparedApply(NamedTuple):
 def prepare(project: Project, store: Store, change: RunChange, scratch: Path) -> PreparedApply:
     """Compute the result without changing anything; raise APPLY_CONFLICT if the trees conflict."""
     undo_killed(project, store, scratch)
-    now = take(project, store, scratch).tree
+    now = take_snapshot(project, store, scratch).tree
     result = merge(store, base=change.base, ours=now, theirs=change.end)
-    return PreparedApply(now, result, patch.touched(store.git(), now, result))
+    return PreparedApply(now, result, patch.touched_files(store.git(), now, result))
 
 
 def _without(name: bytes, ends: tuple[bytes, ...]) -> bytes:
@@ -240,7 +240,7 @@ def _refuse_unwritten(
     project: Project, store: Store, prepared: PreparedApply, names: list[bytes], scratch: Path
 ) -> None:
     """Raise APPLY_CONFLICT if a file was not changed: git only warns if it cannot remove one."""
-    now = take(project, store, scratch).tree
+    now = take_snapshot(project, store, scratch).tree
     differing = set(git.paths(store.git().run("diff-tree", *LISTING, now, prepared.result)))
     wrong = [files.display(name) for name in names if name in differing]
     if wrong:

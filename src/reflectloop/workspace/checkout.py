@@ -17,10 +17,10 @@ from reflectloop.config import WorkspaceConfig
 from reflectloop.errors import InvalidInput, InvalidPlan, SandboxCreateFailed, SandboxEscape
 from reflectloop.system import beneath, clock, files, tree_walk
 from reflectloop.system.git import Git, GitFailed
-from reflectloop.system.write_guard import WriteGuard, raise_shield
+from reflectloop.system.write_guard import WriteGuard, start_write_guard
 from reflectloop.workspace import patch, secret_guard, traps, workspace_registry
 from reflectloop.workspace.project import Project
-from reflectloop.workspace.record_tree import RecordedTree, Unrecordable, changed_since, mark, record
+from reflectloop.workspace.record_tree import RecordedTree, Unrecordable, changed_since, record_tree, time_mark
 from reflectloop.workspace.snapshot import Snapshot
 from reflectloop.workspace.store import Store, content_settings, copy_if_there, write_git_dir
 
@@ -98,8 +98,8 @@ class Workspace:
         return dataclasses.replace(plain, cwd=self.store.path)
 
     def git_on_files(self, since_ns: int | None = None) -> Git:
-        """Return git for the files; raise Unrecordable if a command left files that would block it (`traps.refuse`)."""
-        traps.refuse(self.repo, since_ns)
+        """Return git for the files; raise Unrecordable if a command left files that would block it."""
+        traps.refuse_traps(self.repo, since_ns)
         return dataclasses.replace(self.git(), work_tree=self.repo, cwd=None, until=clock.monotonic() + self.record_s)
 
     def git_for_merges(self) -> Git:
@@ -124,9 +124,9 @@ class Workspace:
                 return TreeNow(self.tree, changed=False, nested=())
         except OSError as fault:
             raise Unrecordable([], f"it left the workspace unreadable: {fault.strerror}") from fault
-        source, now = self.git_on_files(self.mark_ns), mark(self.folder)
+        source, now = self.git_on_files(self.mark_ns), time_mark(self.folder)
         try:
-            recorded: RecordedTree = record(source, self.store.leave_out, self._inspect)
+            recorded: RecordedTree = record_tree(source, self.store.leave_out, self._inspect)
         except TimeoutError as fault:
             raise Unrecordable(
                 [],
@@ -138,7 +138,7 @@ class Workspace:
 
     def _inspect(self, source: Git, names: list[bytes]) -> None:
         """Refuse large files and secrets before anything is stored."""
-        with tree_walk.opened(self.repo) as top:
+        with tree_walk.open_folder(self.repo) as top:
             sizes = {name: _size(name, top) for name in names}
         large = {name: size for name, size in sizes.items() if size > self.largest}
         if large:
@@ -146,7 +146,7 @@ class Workspace:
             new = {name: size for name, size in large.items() if size not in known or not _is_known(source, name)}
             patch.raise_if_large({files.display(name): size for name, size in new.items()}, self.largest)
         self._refuse_much(source, sizes)
-        secret_guard.refuse(source, names)
+        secret_guard.refuse_new_secrets(source, names)
 
     def _refuse_much(self, source: Git, sizes: Mapping[bytes, int]) -> None:
         """Raise Unrecordable if the new files are too large together; holes count, because git reads them."""
@@ -199,7 +199,7 @@ class Workspace:
 
     def _check_out(self, tree: str) -> None:
         self._writer().run("read-tree", "-u", "--reset", tree)
-        self.tree, self.mark_ns = tree, mark(self.folder)
+        self.tree, self.mark_ns = tree, time_mark(self.folder)
 
     def _check_out_again(self, tree: str) -> None:
         try:
@@ -212,7 +212,7 @@ class Workspace:
         """Undo recorded changes; ignored files, such as build output of earlier steps, stay."""
         self.refuse_swapped()
         try:
-            traps.refuse(self.repo)
+            traps.refuse_traps(self.repo)
             self._check_out(tree)
         except (GitFailed, TimeoutError, Unrecordable):
             self.reset_to(tree)
@@ -298,7 +298,7 @@ def create(
     """
     folder = root / name
     warm = None if fresh else workspace_registry.take_warm(project.folder, name, folder)
-    engine_dir = warm.engine_dir if warm else workspace_registry.enter(project.folder, name, folder)
+    engine_dir = warm.engine_dir if warm else workspace_registry.register(project.folder, name, folder)
     space = Workspace(name, folder, engine_dir, store, snapshot.tree, snapshot.tree, 0)
     # Git in the workspace must find every object of its index, also those not yet in the store.
     space.borrowed = (*_borrowed(project, store), *([shared_objects] if shared_objects and fresh else []))
@@ -316,8 +316,8 @@ def create(
         (space.home / ".gitconfig").write_text(_HOME_GITCONFIG)
         _carry(project, space, carry or WorkspaceConfig(), bound=bound)
     space.tmp.chmod(0o1777)  # as programs expect; nobody else can enter the parent folder
-    space.shield = raise_shield(project.folder)
-    space.mark_ns = mark(folder)
+    space.shield = start_write_guard(project.folder)
+    space.mark_ns = time_mark(folder)
     return space
 
 
@@ -366,7 +366,7 @@ def carry_also(
 def _copy_in(space: Workspace, sources: Mapping[Path, Path]) -> None:
     for path, source in sources.items():
         try:
-            with tree_walk.opened(source.parent) as top, tree_walk.opened(space.repo) as target:
+            with tree_walk.open_folder(source.parent) as top, tree_walk.open_folder(space.repo) as target:
                 beneath.copy(top, source.name, target, os.fspath(path))
         except beneath.NotPlain as fault:
             raise SandboxCreateFailed(
@@ -411,7 +411,7 @@ def _take_over(space: Workspace, mark_ns: int, own_folder: Path) -> bool:
         damaged = workspace_registry.find(own_folder, space.name)
         if damaged:
             workspace_registry.remove(damaged)
-        workspace_registry.enter(own_folder, space.name, space.folder)
+        workspace_registry.register(own_folder, space.name, space.folder)
         return False
     return True
 

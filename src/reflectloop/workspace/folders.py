@@ -30,7 +30,7 @@ _RECORDS = ("runs", "tasks", "verifications", "reflections", "tickets", "final")
 _ACTING = ("git", "workspaces", "tmp", "open", "current", "latest", "lock", "cache", "requests", "asked")
 
 
-def pointed(path: Path, shape: re.Pattern[str]) -> str | None:
+def read_id_file(path: Path, shape: re.Pattern[str]) -> str | None:
     """Return the id in a small file; None if there is no file, or no id of this shape in it."""
     try:
         if not path.is_file():
@@ -121,7 +121,7 @@ class Folders(NamedTuple):
         """
         with files.room_for("our folder", self.own):
             self.own.mkdir(exist_ok=True)
-        store.hide(self.own)
+        store.write_gitignore(self.own)
         if self.is_ours:
             return
         for name in _ACTING:
@@ -131,7 +131,7 @@ class Folders(NamedTuple):
             files.remove_tree(path)
         self._set_records_aside()
         files.write_atomic(self.own / _OWNER, json.dumps(files.identity_of(self.own)))
-        store.hide(self.own)
+        store.write_gitignore(self.own)
 
     @property
     def is_ours(self) -> bool:
@@ -164,7 +164,7 @@ class Folders(NamedTuple):
         folder = self.run_folder(run_id)
         with files.room_for("the run's folder", folder.path):
             folder.logs.mkdir(parents=True)
-            store.hide(self.own)
+            store.write_gitignore(self.own)
         return folder
 
     def run_folder(self, run_id: str) -> RunFolder:
@@ -190,7 +190,7 @@ class Folders(NamedTuple):
         return sorted(self.own.glob(f"{_SET_ASIDE}*"))
 
     def _latest(self) -> RunFolder:
-        run_id = pointed(self.own / "latest", RUN_ID)
+        run_id = read_id_file(self.own / "latest", RUN_ID)
         if run_id is None:
             if self.current_task():
                 raise NothingToDo("the current task has no finished run yet", next_step="reflectloop status")
@@ -206,10 +206,10 @@ class Folders(NamedTuple):
 
     def open_journal(self, task_id: str, tell: OnEvent | None = None) -> Journal:
         """Open the journal of a task for writing; possible secrets in events are redacted."""
-        return Journal(self.journal(task_id), tell, lambda text: secrets.current().redact(text))
+        return Journal(self.journal(task_id), tell, lambda text: secrets.current_detector().redact(text))
 
     def current_task(self) -> str | None:
-        return pointed(self.own / "current", TASK_ID)
+        return read_id_file(self.own / "current", TASK_ID)
 
     def load_task(self, task_id: str) -> Task:
         """Return a task as its whole journal says, which is how work on it is decided."""
@@ -222,11 +222,11 @@ class Folders(NamedTuple):
 
     def load_tasks(self) -> list[Task]:
         """Return every task by its whole journal, oldest first."""
-        return [snapshot.whole(path.parent) for path in self._journals()]
+        return [snapshot.load_from_journal(path.parent) for path in self._journals()]
 
     def peek_tasks(self) -> list[Task]:
         """Return every task for reading only, oldest first."""
-        return [snapshot.load(path.parent) for path in self._journals()]
+        return [snapshot.load_task(path.parent) for path in self._journals()]
 
     def _journals(self) -> list[Path]:
         paths = (self.own / "tasks").glob("T-*/journal.jsonl")
@@ -235,7 +235,7 @@ class Folders(NamedTuple):
     def peek_current(self) -> Task:
         """Return the current task for reading only, with as little of its journal read as is safe."""
         task_id = self.current_task()
-        return snapshot.load(self.journal(task_id).parent) if task_id else Task()
+        return snapshot.load_task(self.journal(task_id).parent) if task_id else Task()
 
     def set_current_task(self, task_id: str) -> None:
         files.write_atomic(self.own / "current", task_id + "\n")
@@ -245,7 +245,7 @@ def user_knowledge() -> Path:
     return config.user_file().parent / KNOWLEDGE
 
 
-def folders_at(start: Path, mode: project.Mode = "auto") -> Folders:
+def open_project_dirs(start: Path, mode: project.Mode = "auto") -> Folders:
     """Return the folders of the project around `start`, after checking who made them."""
     folders = Folders(project.locate(start, mode))
     folders.reject_links()

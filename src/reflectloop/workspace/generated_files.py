@@ -22,6 +22,6 @@ def is_ours(path: Path) -> bool:
         return False
 
 
-def ours(root: Path) -> list[str]:
+def generated_files(root: Path) -> list[str]:
     """Return the generated files that exist; they are not part of the project, a workspace or a patch."""
     return [name for name in _BEGINNINGS if is_ours(root / name)]

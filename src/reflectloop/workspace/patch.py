@@ -51,13 +51,13 @@ def added_secrets(git: Git, sides: Iterable[Side]) -> list[AddedSecret]:
 
 
 def _names(sides: list[Side]) -> list[AddedSecret]:
-    detector = secrets.current()
+    detector = secrets.current_detector()
     named = [side.path for side in sides if side.is_named_anew]
     return [AddedSecret(_shown(name), finding, None, 0) for name in named for finding in detector.scan(name)]
 
 
 def _shown(path: bytes) -> str:
-    return secrets.current().redact(files.display(path))
+    return secrets.current_detector().redact(files.display(path))
 
 
 def _fingerprints(findings: Iterable[SecretFinding] | None) -> set[str]:
@@ -71,13 +71,13 @@ def _scan(git: Git, blobs: Iterable[str]) -> dict[str, list[SecretFinding]]:
     findings: dict[str, list[SecretFinding]] = {}
     for group in _groups(sizes):
         if len(group) == 1:
-            reader = content.Reader(secrets.current())
+            reader = content.Reader(secrets.current_detector())
             git.stream(reader.feed, "cat-file", "blob", group[0])
             findings[group[0]] = reader.finish()
         else:
             answer = git.run("cat-file", "--batch", stdin=_lines(group))
             for blob, data in _split(answer, group, sizes):
-                findings[blob] = content.scan(secrets.current(), data)
+                findings[blob] = content.scan_content(secrets.current_detector(), data)
     return findings
 
 
@@ -141,7 +141,7 @@ class TouchedFile(NamedTuple):
         return f"{self.source} → {self.path}" if self.source else self.path
 
 
-def between(git: Git, base: str, end: str) -> bytes:
+def exact_patch(git: Git, base: str, end: str) -> bytes:
     """Return the patch with which `git apply` turns `base` into `end` exactly."""
     return b"" if base == end else git.run("diff-tree", "-r", "-p", *_EXACT, base, end)
 
@@ -243,7 +243,7 @@ class RedactedPatch:
 
     def __init__(self, show: Callable[[bytes], None]) -> None:
         self._show = show
-        self._scanner = secrets.current().scanner()
+        self._scanner = secrets.current_detector().scanner()
         self._splitter = LineSplitter()
         self._binary = False
 
@@ -265,10 +265,10 @@ class RedactedPatch:
         self._show(self._scanner.feed(piece.whole))
         if piece == (b"GIT binary patch", True, True):
             self._show(self._scanner.finish())
-            self._scanner, self._binary = secrets.current().scanner(), True
+            self._scanner, self._binary = secrets.current_detector().scanner(), True
 
 
-def touched(git: Git, base: str, end: str) -> tuple[TouchedFile, ...]:
+def touched_files(git: Git, base: str, end: str) -> tuple[TouchedFile, ...]:
     return tuple(
         TouchedFile(
             files.display(change.path),

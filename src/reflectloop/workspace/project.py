@@ -123,7 +123,7 @@ def is_tracked(root: Path, path: Path) -> bool:
     return answer.code == 0
 
 
-def open_at(start: Path, mode: Mode = "auto") -> Project:
+def open_project(start: Path, mode: Mode = "auto") -> Project:
     root = locate(start, mode)
     git = Git(cwd=root)
     if repository.find(root) is None:

@@ -46,7 +46,7 @@ class RecordedTree(NamedTuple):
 Inspect = Callable[[Git, list[bytes]], None]
 
 
-def record(source: Git, leave_out: tuple[str, ...], inspect: Inspect | None = None) -> RecordedTree:
+def record_tree(source: Git, leave_out: tuple[str, ...], inspect: Inspect | None = None) -> RecordedTree:
     """Record the tracked and untracked files and return their tree.
 
     `inspect` is called with the changed names before anything is stored. TimeoutError is raised at the deadline of
@@ -99,7 +99,7 @@ def _in_order(names: list[bytes], root: Path) -> list[bytes]:
 
     If a folder became a file or a link, the names below it are dropped, because they are removed with it.
     """
-    with tree_walk.opened(root) as top:
+    with tree_walk.open_folder(root) as top:
         known = {name for name in names if not _is_folder(name, top)}
     return [name for name in sorted(names) if not any(above in known for above in _above(name))]
 
@@ -167,7 +167,7 @@ def _touched_in(folder: tree_walk.Folder, mark_ns: int) -> bool:
     return any(entry.stat(follow_symlinks=False).st_ctime_ns >= mark_ns for entry in inside)
 
 
-def mark(folder: Path) -> int:
+def time_mark(folder: Path) -> int:
     """Return the present time by the clock of the file system of `beside`."""
     probe = folder / ".mark"
     probe.touch()

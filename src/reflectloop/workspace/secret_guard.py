@@ -22,16 +22,18 @@ _LONGEST = 8 << 20  # bytes of a message or a reflog
 _MESSAGES = ("COMMIT_EDITMSG", "MERGE_MSG", "TAG_EDITMSG", "config", "packed-refs")
 
 
-def refuse(source: Git, names: list[bytes]) -> None:
+def refuse_new_secrets(source: Git, names: list[bytes]) -> None:
     """Raise SECRET_LEAK if a changed file contains a certain secret that its recorded version does not."""
-    with tree_walk.opened(source.work_tree or Path()) as top:
+    with tree_walk.open_folder(source.work_tree or Path()) as top:
         for name in names:
-            _refuse(secrets.current().scan(name), "the name of a file")
+            _refuse(secrets.current_detector().scan(name), "the name of a file")
             leaks = _certain(_scan_file(source, name, top))
             if leaks:
-                known = {old.fingerprint for old in content.scan(secrets.current(), _recorded(source, name))}
+                known = {
+                    old.fingerprint for old in content.scan_content(secrets.current_detector(), _recorded(source, name))
+                }
                 new = [leak for leak in leaks if leak.fingerprint not in known]
-                _refuse(new, secrets.current().redact(files.display(name)))
+                _refuse(new, secrets.current_detector().redact(files.display(name)))
 
 
 def refuse_messages(repo: Path, since_ns: int) -> None:
@@ -41,7 +43,7 @@ def refuse_messages(repo: Path, since_ns: int) -> None:
     """
     with contextlib.ExitStack() as stack:
         try:
-            top = stack.enter_context(tree_walk.opened(repo))
+            top = stack.enter_context(tree_walk.open_folder(repo))
             git = stack.enter_context(beneath.open_folder(top, [".git"]))
         except (FileNotFoundError, beneath.NotPlain):
             return
@@ -59,12 +61,12 @@ def refuse_messages(repo: Path, since_ns: int) -> None:
 def _refuse_message(name: str, folder: int, since_ns: int) -> None:
     with contextlib.suppress(OSError), beneath.open_file(folder, name) as file:
         if os.fstat(file.fileno()).st_ctime_ns >= since_ns:
-            _refuse(secrets.current().scan(file.read(_LONGEST)), f"git's file {name}")
+            _refuse(secrets.current_detector().scan(file.read(_LONGEST)), f"git's file {name}")
 
 
-def refuse_words(text: str, what: str) -> None:
+def refuse_secret_text(text: str, what: str) -> None:
     """Raise InvalidInput for a secret in text from the command line, which journals and commits store."""
-    for finding in secrets.current().scan(text.encode("utf-8", "surrogateescape")):
+    for finding in secrets.current_detector().scan(text.encode("utf-8", "surrogateescape")):
         raise InvalidInput(
             f"{what} holds what looks like a secret ({finding.rule}, fingerprint {finding.fingerprint}), to be stored",
             next_step="write it without the secret",
@@ -89,10 +91,10 @@ def _scan_file(source: Git, name: bytes, top: int) -> list[SecretFinding]:
     except (FileNotFoundError, NotADirectoryError):
         return []  # deleted
     if stat.S_ISLNK(mode):
-        return secrets.current().scan(os.readlink(name, dir_fd=top))
+        return secrets.current_detector().scan(os.readlink(name, dir_fd=top))
     if not stat.S_ISREG(mode):
         return []
-    reader = content.Reader(secrets.current())
+    reader = content.Reader(secrets.current_detector())
     with beneath.open_file(top, os.fsdecode(name)) as file:
         for chunk in _pieces(file):
             source.time_left(f"looking for secrets in {files.display(name)}")

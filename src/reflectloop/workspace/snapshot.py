@@ -14,10 +14,10 @@ from typing import NamedTuple
 from reflectloop.errors import SandboxCreateFailed
 from reflectloop.system import beneath, files, git, tree_walk
 from reflectloop.system.git import Git, GitFailed
-from reflectloop.system.write_guard import raise_shield
+from reflectloop.system.write_guard import start_write_guard
 from reflectloop.workspace import traps
 from reflectloop.workspace.project import KEPT_OUT, OWN_FOLDER, Project
-from reflectloop.workspace.record_tree import Inspect, RecordedTree, Unrecordable, record
+from reflectloop.workspace.record_tree import Inspect, RecordedTree, Unrecordable, record_tree
 from reflectloop.workspace.store import Store
 
 _FILTERED = re.compile(rb"\bfilter\b")
@@ -34,21 +34,21 @@ class Snapshot(NamedTuple):
     warnings: tuple[str, ...]
 
 
-def take(project: Project, store: Store, scratch: Path, inspect: Inspect | None = None) -> Snapshot:
+def take_snapshot(project: Project, store: Store, scratch: Path, inspect: Inspect | None = None) -> Snapshot:
     """Take a snapshot with a temporary index in `scratch`. `inspect` is called with changes before they are stored."""
     index = scratch / "snapshot.index"
-    shield = raise_shield(project.folder)
+    shield = start_write_guard(project.folder)
     source = store.git(work_tree=project.root, index=index, shield=shield)
     try:
         if shield is None:  # the write guard would notice a blocked git
-            traps.refuse(project.root)
+            traps.refuse_traps(project.root)
         if project.mode == "copy":
             return _take_copy(project, store, source, index)
-        with whole_repository():
+        with reporting_git_damage():
             _seed_index(project, source, index)
             _drop_kept_out(source)
             _drop_filtered(project, source)
-            recorded = record(source, store.leave_out, inspect)
+            recorded = record_tree(source, store.leave_out, inspect)
             links = _submodules(source, index)
     except Unrecordable as fault:
         rules = "[workspace] exclude in reflectloop.toml" if project.mode == "copy" else ".gitignore"
@@ -61,12 +61,12 @@ def take(project: Project, store: Store, scratch: Path, inspect: Inspect | None 
         index.unlink(missing_ok=True)
         if shield:
             shield.close()
-    with whole_repository():
+    with reporting_git_damage():
         return _of_git(project, store, recorded, links)
 
 
 @contextlib.contextmanager
-def whole_repository() -> Iterator[None]:
+def reporting_git_damage() -> Iterator[None]:
     """Turn a missing object or a damaged index into an error with the next command."""
     try:
         yield
@@ -94,7 +94,7 @@ def _take_copy(project: Project, store: Store, source: Git, index: Path) -> Snap
     if saved_index.exists():
         with files.room_for("a temporary index", index.parent):
             shutil.copy2(saved_index, index)
-    recorded = record(source, store.leave_out)
+    recorded = record_tree(source, store.leave_out)
     with files.room_for("an index", saved_index.parent):
         shutil.copy2(index, saved_index)
     warnings = [_NESTED.format(name) for name in recorded.nested]
@@ -155,7 +155,7 @@ def _drop_filtered(project: Project, source: Git) -> None:
 def _mentions_filter(root: Path, name: str) -> bool:
     """Return True if an attributes file may name filters; like git, follow no link and read no larger file."""
     try:
-        with tree_walk.opened(root) as top:
+        with tree_walk.open_folder(root) as top:
             return bool(_FILTERED.search(beneath.read(top, name, _LARGEST_ATTRIBUTES)))
     except OSError:
         return False

@@ -90,20 +90,20 @@ HIDDEN = f"{_KNOWLEDGE}!/rules/\n!/rules/*.yaml\n"
 _OLDER = frozenset(text.encode() for text in ("*", "*\n", _KNOWLEDGE))  # written by earlier versions
 
 
-def hide(folder: Path) -> None:
+def write_gitignore(folder: Path) -> None:
     """Write a .gitignore that keeps our folder out of the user's git."""
     ignore = folder / ".gitignore"
     if not ignore.exists() or (ignore.is_file() and ignore.stat().st_size < _SMALL and ignore.read_bytes() in _OLDER):
         files.write_atomic(ignore, HIDDEN)
 
 
-def open_for(project: Project, settings: WorkspaceConfig | None = None) -> Store:
+def open_store(project: Project, settings: WorkspaceConfig | None = None) -> Store:
     """Create the store, or update an existing one with the present paths of the user's objects."""
     store = Store(project.folder / "git", project.object_format, project.mode == "copy")
     settings = settings or WorkspaceConfig()
     with files.room_for("the engine's store", project.folder):
         project.folder.mkdir(exist_ok=True)
-        hide(project.folder)
+        write_gitignore(project.folder)
         alternates = [project.objects] if project.objects else []
         write_git_dir(
             store.path,
@@ -166,7 +166,7 @@ def copy_if_there(source: Path, target: Path) -> None:
 
 def _exclude_rules(project: Project, settings: WorkspaceConfig) -> bytes:
     """Return the exclude rules: our files, carried folders, and the user's rules outside the tree."""
-    rules = [f"/{path}\n" for path in (*KEPT_OUT, *generated_files.ours(project.root))]
+    rules = [f"/{path}\n" for path in (*KEPT_OUT, *generated_files.generated_files(project.root))]
     rules += [f"/{path.strip('/')}\n" for path in (*settings.names_carried, *settings.carry_copy)]
     if project.mode == "copy":
         return "".join([*rules, *(f"{pattern}\n" for pattern in (*LEFT_OUT, *settings.exclude))]).encode()

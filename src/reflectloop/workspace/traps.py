@@ -15,7 +15,7 @@ _LARGEST_RULES = 1 << 20  # bytes of a rule file
 _MOST_RULES = 20_000  # lines of a rule file; git tries every line on every file
 
 
-def refuse(root: Path, since_ns: int | None = None) -> None:
+def refuse_traps(root: Path, since_ns: int | None = None) -> None:
     """Raise Unrecordable for pipes that git would open; with `since_ns`, also for large rule files written since."""
     for folder in _folders(root):
         for entry in folder.entries:

@@ -33,14 +33,14 @@ class WorkspaceEntry(NamedTuple):
 
     @property
     def alive(self) -> bool:
-        return self.born != 0 and process.born(self.pid) == self.born
+        return self.born != 0 and process.start_time(self.pid) == self.born
 
 
 def _home(records: Path) -> Path:
     return records / "workspaces"
 
 
-def enter(records: Path, name: str, folder: Path) -> Path:
+def register(records: Path, name: str, folder: Path) -> Path:
     """Register a workspace before it is created, so that a crash cannot leave an unknown one."""
     engine_dir = _home(records) / name
     with files.room_for("the registry of workspaces", engine_dir):
@@ -49,7 +49,7 @@ def enter(records: Path, name: str, folder: Path) -> Path:
     return engine_dir
 
 
-def set_fate(entry: WorkspaceEntry, fate: Fate, mark_ns: int = 0, same: tuple[int, ...] = ()) -> None:
+def set_status(entry: WorkspaceEntry, fate: Fate, mark_ns: int = 0, same: tuple[int, ...] = ()) -> None:
     _write(entry.engine_dir, entry.folder, fate, mark_ns, same)
 
 
@@ -59,7 +59,7 @@ def _write(engine_dir: Path, folder: Path, fate: Fate, mark_ns: int = 0, same: t
         "name": engine_dir.name,
         "folder": os.fspath(folder),
         "pid": pid,
-        "born": process.born(pid),
+        "born": process.start_time(pid),
         "fate": fate,
     }
     entry |= {"mark_ns": mark_ns, "identity": same}
@@ -154,7 +154,7 @@ def remove(entry: WorkspaceEntry) -> None:
     renamed = entry.folder.with_name(f"{_REMOVED}{entry.name}-{os.getpid()}")
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         entry.folder.rename(renamed)
-        bury(renamed)
+        delete_in_background(renamed)
     files.remove_tree(entry.engine_dir)
 
 
@@ -182,7 +182,7 @@ def stale(records: Path, keep_failed: int) -> list[WorkspaceEntry]:
     return failed[: max(0, len(failed) - keep_failed)] + crashed
 
 
-def unwritten(records: Path, root: Path) -> list[Path]:
+def unregistered_folders(records: Path, root: Path) -> list[Path]:
     """Return folders to delete: renamed ones whose deletion was killed, and ones without a registry entry."""
     renamed = list(root.glob(f"{_REMOVED}*")) if root.is_dir() else []
     known = {entry.name for entry in entries(records)}
@@ -191,7 +191,7 @@ def unwritten(records: Path, root: Path) -> list[Path]:
     return renamed + lost
 
 
-def bury(path: Path) -> None:
+def delete_in_background(path: Path) -> None:
     process.detach([*_delete_command(), os.fspath(path)])
 
 

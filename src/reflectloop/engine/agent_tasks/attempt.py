@@ -85,7 +85,7 @@ class StepAttempt:
         """Write a file of this attempt, with secrets redacted."""
         content = value.model_dump(mode="json", by_alias=True) if isinstance(value, BaseModel) else value
         text = json.dumps(content, indent=2, ensure_ascii=False)
-        files.write_atomic(self.folder / name, secrets.current().redact(text) + "\n")
+        files.write_atomic(self.folder / name, secrets.current_detector().redact(text) + "\n")
 
     def reset(self) -> None:
         """Undo what this attempt did to the workspace."""
@@ -105,7 +105,7 @@ def fail(
         failure, lesson = attempt_reflection.reflect(session, failure, why, attempt.place, attempt.brief, output)
     failed = FailedAttempt(attempt.number, approach, why, failure, output, diff, lesson)
     session.history = session.history.plus(failed, changed, request)
-    session.given_up = secrets.current().redact(why)[:2_000]
+    session.given_up = secrets.current_detector().redact(why)[:2_000]
     attempt_history.keep(attempt.folder, failed, changed, request)
     session.tell(f"step {attempt.state.id}, attempt {attempt.number} failed: {why.splitlines()[0]}")
     if not request:
@@ -118,7 +118,7 @@ def block(attempt: StepAttempt, reason: str, unblock: str) -> AttemptOutcome:
     session = attempt.session
     if attempt.start:
         attempt.reset()
-    said = prompts.one_line(secrets.current().redact(reason), 2_000)
+    said = prompts.one_line(secrets.current_detector().redact(reason), 2_000)
     change(attempt, lambda: session.journal.block_step(said, unblock, expected=attempt.state.id))
     return AttemptOutcome("blocked", attempt.state.id, said, unblock)
 

@@ -59,7 +59,7 @@ def keep(folder: Path, one: FailedAttempt, tree: str, asked: str) -> None:
         failure=one.failure,
     )
     text = json.dumps(paper.model_dump(mode="json", by_alias=True), indent=2, ensure_ascii=False)
-    files.write_atomic(folder / _FILE, secrets.current().redact(text) + "\n")
+    files.write_atomic(folder / _FILE, secrets.current_detector().redact(text) + "\n")
 
 
 def recall(folder: Path, step: StepState) -> AttemptHistory:

@@ -72,7 +72,7 @@ def _researched(session: TaskSession, failure: FailureRecord, where: AttemptPlac
         return ""
     said = ResearchAnswer.model_validate(data)
     sources = f" ({'; '.join(said.sources)})" if said.sources else ""
-    return secrets.current().redact(prompts.one_line(said.answer + sources, _LONGEST))
+    return secrets.current_detector().redact(prompts.one_line(said.answer + sources, _LONGEST))
 
 
 def _ticket(session: TaskSession, failure: FailureRecord, why: str, where: AttemptPlace) -> OpenTicket:
@@ -127,10 +127,10 @@ def _draft(tried: FailedAttempt, approach: str, where: AttemptPlace) -> NewLesso
     assert record  # noqa: S101 - only those with one are taken
     page = Page(
         kind="failfix",
-        title=blocker_card.named(record),
+        title=blocker_card.failure_title(record),
         signature=record.signature,
         keywords=(record.category.lower(),),
-        fix=secrets.current().redact(approach)[:_LONGEST],
+        fix=secrets.current_detector().redact(approach)[:_LONGEST],
     )
     at = clock.stamp(clock.now())
     return NewLesson(page, Occurrence(lesson=page.id, at=at, run=where.run, step=where.step, level="L2"))

@@ -55,7 +55,7 @@ def append(session: TaskSession, title: str, details: str) -> tuple[str, ...]:
     commands = [wanted.check.run for step in finished for wanted in plan.checks_of(step) if not wanted.must_fail]
     draft = NewStep(
         title=title,
-        details=secrets.current().redact(details)[:15_000],
+        details=secrets.current_detector().redact(details)[:15_000],
         checks=tuple(dict.fromkeys(command for command in commands if command is not None)),
     )
     names = session.journal.append_steps([draft], title)
@@ -90,7 +90,7 @@ class FinalReportInput(NamedTuple):
 def report(folders: Folders, told: FinalReportInput) -> Path:
     path = folders.own / "final" / f"{told.task.id}-report.md"
     path.parent.mkdir(parents=True, exist_ok=True)
-    files.write_atomic(path, secrets.current().redact("\n".join(_lines(told)) + "\n"))
+    files.write_atomic(path, secrets.current_detector().redact("\n".join(_lines(told)) + "\n"))
     return path
 
 

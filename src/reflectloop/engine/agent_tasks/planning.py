@@ -26,7 +26,7 @@ from reflectloop.state.transitions import TaskState
 from reflectloop.system import clock, files, git
 from reflectloop.terms import Role, Track
 from reflectloop.workspace import secret_guard
-from reflectloop.workspace.folders import Folders, folders_at
+from reflectloop.workspace.folders import Folders, open_project_dirs
 
 _ENDED = (TaskState.DONE, TaskState.ABORTED)
 DESIGNS = "designs"
@@ -53,7 +53,7 @@ Agree = Callable[[ProposedPlan], bool]
 
 def plan(target: FileopsTarget, request: PlanRequest, agree: Agree, tell: Tell) -> PlanningResult:
     """Make a plan, show it to a person, and open a task with it if they agree."""
-    folders = folders_at(target.start)
+    folders = open_project_dirs(target.start)
     try:
         with git.room_left(folders.own):
             return _plan(folders, target, request, agree, tell)
@@ -65,7 +65,7 @@ def plan(target: FileopsTarget, request: PlanRequest, agree: Agree, tell: Tell) 
 
 
 def _plan(folders: Folders, target: FileopsTarget, request: PlanRequest, agree: Agree, tell: Tell) -> PlanningResult:
-    secret_guard.refuse_words(request.goal, "the goal")
+    secret_guard.refuse_secret_text(request.goal, "the goal")
     _refuse_running(folders)
     with open_task_session(target, tell, "tp") as session:
         calls: list[Any] = _read_calls(request.design.parent) if request.design else []

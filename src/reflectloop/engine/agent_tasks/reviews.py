@@ -60,7 +60,7 @@ def rules(session: TaskSession, case: ReviewInput) -> tuple[Item, ...]:
     trees = TreeBuilder(session.workspace.store, session.folders.scratch, session.workspace.quarantine)
     changes = trees.changes(case.begun, case.end)
     listing = trees.listing(case.end) if changes else {}
-    found = [one for change in changes for one in batch_gate.faults(change, listing)]
+    found = [one for change in changes for one in batch_gate.file_problems(change, listing)]
     return tuple(
         Item(severity="high", file=one.path, line=one.line or 0, problem=one.what, fix="mend it")
         for one in found[:MOST_ITEMS]

@@ -32,7 +32,7 @@ from reflectloop.errors import (
 )
 from reflectloop.state.fold import RunState, Task
 from reflectloop.system import git
-from reflectloop.workspace.folders import Folders, RunFolder, folders_at
+from reflectloop.workspace.folders import Folders, RunFolder, open_project_dirs
 
 _MENDABLE = (VerificationFailed, GateRejected)
 
@@ -51,7 +51,7 @@ class TaskResult(NamedTuple):
 def work(place: FileopsTarget, tell: Tell, observer: RunObserver | None = None, *, every: bool = False) -> TaskResult:
     """Steps until one is done (all of them with `every`), one is blocked, or nothing is left but the last word."""
     try:
-        with git.room_left(folders_at(place.start).own):
+        with git.room_left(open_project_dirs(place.start).own):
             return _work(place, tell, observer, every=every)
     except KeyboardInterrupt as stop:
         said = "interrupted: changes of the current step were discarded; the attempt does not count"
@@ -59,7 +59,7 @@ def work(place: FileopsTarget, tell: Tell, observer: RunObserver | None = None, 
 
 
 def _work(place: FileopsTarget, tell: Tell, observer: RunObserver | None, *, every: bool) -> TaskResult:
-    folders = folders_at(place.start)
+    folders = open_project_dirs(place.start)
     ended: list[AttemptOutcome] = []
     appended, mended = 0, 0
     judged = _judge_request(place)

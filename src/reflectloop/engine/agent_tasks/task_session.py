@@ -176,7 +176,7 @@ def _session(files: FileopsSession, target: FileopsTarget, tell: Tell) -> TaskSe
         files.box,
         run.id if run else "",
         files.journal.note,
-        Budget(AgentBudget.of(files.config, limits), usage.since(task)),
+        Budget(AgentBudget.of(files.config, limits), usage.used_since_unlock(task)),
         run.base_tree if run else files.workspace.tree,
         agent_fileops.by(files.ops, writable=False),
     )

@@ -78,8 +78,8 @@ def read_contract(path: Path) -> ContractReading:
         raise _no_contract(path, refused.fault) from refused
     if document.faults:
         raise _no_contract(path, document.faults[0])
-    secret_guard.refuse_words(raw.decode("utf-8", "replace"), "the contract")
-    return contracts.read(document.value, str(path))
+    secret_guard.refuse_secret_text(raw.decode("utf-8", "replace"), "the contract")
+    return contracts.parse_contract(document.value, str(path))
 
 
 def _no_contract(path: Path, fault: Fault) -> InvalidInput:
@@ -136,7 +136,7 @@ class _Line(verifying.Verification):
 
     def _refuse_causeless(self, past: list[attempt_limits.GateAttempt]) -> None:
         """Before the third try somebody looks for the cause. Nothing was judged, so nothing is counted."""
-        if attempt_limits.wants_cause(past) and not (self.contract.root_cause or "").strip():
+        if attempt_limits.needs_root_cause(past) and not (self.contract.root_cause or "").strip():
             raise Latched(
                 f"this was sent back {len(attempt_limits.since_pass(past))} times: {past[-1].reasons[0]}; "
                 "a third try needs the cause of the first two",
@@ -165,7 +165,7 @@ class _Line(verifying.Verification):
                 gate_pipeline.says_so(one, lambda path: self.trees.read(sides.head, path))
                 for one in self.contract.evidence or ()
             ],
-            claim_correct=not contracts.claims(self.said, paths),
+            claim_correct=not contracts.claim_reasons(self.said, paths),
             report=self.words,
         )
         case = self.case(sides)

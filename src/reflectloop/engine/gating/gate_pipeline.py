@@ -20,7 +20,7 @@ from reflectloop.gates.pipeline import GateReport, GateStages
 from reflectloop.gates.proof import GateProof, ProofInput
 from reflectloop.gates.retention import RetentionResult
 from reflectloop.gates.rules import DangerPolicy, GateSubject
-from reflectloop.plan.globs import named as is_named
+from reflectloop.plan.globs import matches_any as is_named
 from reflectloop.plan.model import Plan
 from reflectloop.state import events
 from reflectloop.system import files
@@ -56,11 +56,11 @@ class GatePipeline:
 
     def walk(self) -> GateReport:
         stages = GateStages(
-            lambda: rules.examine(self.output, self.judges),
+            lambda: rules.check_rules(self.output, self.judges),
             self._prove,
             self._reflect,
             self._store,
-            insight.skipped(self.contract, self.output.changes),
+            insight.skip_reason(self.contract, self.output.changes),
         )
         return pipeline.run_gates(self.title, self.contract, stages, self.past, self.run_id)
 
@@ -69,8 +69,8 @@ class GatePipeline:
         if self.contract.track is Track.REFACTOR:
             from reflectloop.gates import api  # noqa: PLC0415 - only refactorings need it
 
-            self.seen = self.seen._replace(breaks=api.breaks(self.output.changes))
-        return proof.weigh(self.contract, self.seen, self.output.start)
+            self.seen = self.seen._replace(breaks=api.breaking_changes(self.output.changes))
+        return proof.check_proof(self.contract, self.seen, self.output.start)
 
     def _reflect(self, found: GateProof) -> Insight:
         return insight.reflect(
@@ -97,9 +97,11 @@ class GatePipeline:
 
     def write(self, made: GateReport, folder: Path, task: Path) -> dict[str, Any]:
         """The report beside the run's other artifacts, and the page of the task."""
-        said = report.data(made, self.seen.verdict)
+        said = report.report_data(made, self.seen.verdict)
         files.write_atomic(folder / DATA, junit_sarif.pretty(said))
-        files.write_atomic(folder / PAGE, secrets.current().redact(report.markdown(made, self.seen.verdict)))
+        files.write_atomic(
+            folder / PAGE, secrets.current_detector().redact(report.report_markdown(made, self.seen.verdict))
+        )
         facts = {
             "run": self.run_id,
             "track": str(self.contract.track),
@@ -112,7 +114,7 @@ class GatePipeline:
         page = retention.compact_page(
             self.title, facts, made.insight, made.stored.retained if made.stored else (), HEAD
         )
-        files.write_atomic(task / COMPACT, secrets.current().redact(page))
+        files.write_atomic(task / COMPACT, secrets.current_detector().redact(page))
         return said
 
 
@@ -121,8 +123,8 @@ class GatePipeline:
 
 def event(made: GateReport, run_id: str, subject: str) -> events.GateDecided:
     """What the journal keeps. A failure that a limit turned into a STOP is kept as the failure it was."""
-    tried = pipeline.attempt(made, run_id)
-    clean = secrets.current().redact
+    tried = pipeline.as_attempt(made, run_id)
+    clean = secrets.current_detector().redact
     return events.GateDecided(
         run_id=run_id,
         subject=subject,

@@ -45,14 +45,15 @@ class AnchorLessons(NamedTuple):
         return {mark: one.count - (but in one.runs) for one in self.lessons for mark in _marks(one)}
 
     def sift(self, found: Sequence[Anchor], run_id: str) -> RetentionResult:
-        return retention.sift(found, self.counts(run_id), self.known)
+        return retention.select_anchors(found, self.counts(run_id), self.known)
 
     def kept(self) -> list[RetainedAnchor]:
         """All that is in force."""
         names = self._names()
         made = [(one, _anchor(one)) for one in self.lessons if one.status == "active"]
         kept = [
-            RetainedAnchor(names[one.id], anchor, one.count, retention.worth(anchor, one.count)) for one, anchor in made
+            RetainedAnchor(names[one.id], anchor, one.count, retention.reason_to_keep(anchor, one.count))
+            for one, anchor in made
         ]
         return sorted(kept, key=lambda one: one.id)
 
@@ -61,7 +62,7 @@ class AnchorLessons(NamedTuple):
         out: dict[str, str] = {}
         for one in self.lessons:
             taken = one.name in out.values()
-            out[one.id] = retention.next_name(_LETTERS[one.kind], list(out.values())) if taken else one.name or one.id
+            out[one.id] = retention.next_id(_LETTERS[one.kind], list(out.values())) if taken else one.name or one.id
         return out
 
 
@@ -95,7 +96,7 @@ def keep(memory: AnchorLessons, sifted: RetentionResult, run_id: str) -> None:
 
 
 def _draft(anchor: Anchor, run_id: str, name: str) -> NewLesson:
-    text = secrets.current().redact(" ".join(anchor.text.split()))
+    text = secrets.current_detector().redact(" ".join(anchor.text.split()))
     page = Page(
         kind=_KINDS[anchor.kind],
         title=text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…",

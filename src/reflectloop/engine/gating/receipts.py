@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 
 from reflectloop import config
 from reflectloop.errors import InvalidInput, NothingToDo, ReflectloopError
-from reflectloop.plan.globs import named
+from reflectloop.plan.globs import matches_any
 from reflectloop.system import clock, files
 from reflectloop.system.git import GitFailed
 from reflectloop.verification import evidence, protected
 from reflectloop.verification.evidence import RECEIPT, ReceiptCheck
 from reflectloop.verification.tree_builder import TreeBuilder
 from reflectloop.workspace import project
-from reflectloop.workspace.folders import Folders, folders_at
-from reflectloop.workspace.store import open_for
+from reflectloop.workspace.folders import Folders, open_project_dirs
+from reflectloop.workspace.store import open_store
 
 
 class ReceiptResult(NamedTuple):
@@ -52,7 +52,7 @@ def checked(start: Path, name: str | None) -> ReceiptResult:
 def _find(start: Path, name: str | None) -> Path:
     if name and (os.sep in name or name.endswith(".json")):
         return Path(name) / RECEIPT if Path(name).is_dir() else Path(name)
-    own = folders_at(start).own
+    own = open_project_dirs(start).own
     every = sorted((*own.glob(f"runs/*/{RECEIPT}"), *own.glob(f"verifications/*/{RECEIPT}")), key=_age)
     fitting = [path for path in every if not name or name in path.parent.name]
     if not fitting:
@@ -69,9 +69,9 @@ def _trees(start: Path, path: Path, found: ReceiptCheck) -> tuple[str, list[str]
     change = path.parent / "changes.patch"
     base, tree = found.receipt.get("base_tree"), found.receipt.get("tree")
     try:
-        folders = folders_at(start)
-        home = project.open_at(folders.root)
-        store = open_for(home, config.load(folders.root).workspace)
+        folders = open_project_dirs(start)
+        home = project.open_project(folders.root)
+        store = open_store(home, config.load(folders.root).workspace)
     except ReflectloopError:
         return "trees not looked at: no repository here", []
     if not change.is_file() or store.git().attempt("cat-file", "-e", f"{base}^{{tree}}").code:
@@ -100,16 +100,16 @@ def _made_again(folders: Folders, trees: TreeBuilder, change: Path, base: Any, t
 
 def protected_files(start: Path) -> list[dict[str, str]]:
     """Every file of the project that a patch may not weaken, and why."""
-    folders = folders_at(start)
-    home = project.open_at(folders.root)
+    folders = open_project_dirs(start)
+    home = project.open_project(folders.root)
     settings = config.load(folders.root)
-    store = open_for(home, settings.workspace)
+    store = open_store(home, settings.workspace)
     listed = TreeBuilder(store, folders.scratch, store.objects).listing(home.head or "") if home.head else {}
     out = []
     for path in listed:
         guard = protected.guard(path)
         if guard and guard.kind not in ("shadow", "artefact"):
             out.append({"path": path, "kind": guard.kind, "why": guard.why})
-        elif named(path, settings.verify.protect):
+        elif matches_any(path, settings.verify.protect):
             out.append({"path": path, "kind": "named", "why": "[verify] protect in reflectloop.toml"})
     return out

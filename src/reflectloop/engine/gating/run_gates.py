@@ -39,7 +39,7 @@ def judge(run: ExecutedRun) -> JudgedRun:
     """Run all four gates. A change that does not pass leaves no patch to apply."""
     plan, trees = run.plan, _trees(run)
     changes = trees.changes(run.workspace.base_tree, run.workspace.tree)
-    said = contracts.of_plan(plan, [change.path for change in changes])
+    said = contracts.contract_from_plan(plan, [change.path for change in changes])
     if run.request.retry_reason:
         cause = {"root_cause": run.request.retry_reason}
         said = said._replace(contract=said.contract.model_copy(update=cause))
@@ -156,7 +156,7 @@ def judge_batch(run: PreparedRun, steps: Sequence[str], before: str, after: str)
     """Run the quick gate on the change of a batch; raise unless the next batch may build on it."""
     plan, trees = run.plan, _trees(run)
     subject = f"batch {','.join(steps)}"
-    ruling = batch_gate.look(
+    ruling = batch_gate.check_batch(
         trees.changes(before, after),
         trees.listing(after),
         has_contract=bool(plan.title and plan.settled_track),
@@ -166,7 +166,7 @@ def judge_batch(run: PreparedRun, steps: Sequence[str], before: str, after: str)
         return
     past = attempt_limits.of_journal(run.task.gated, subject, but=run.run_id)
     run.journal.append(_batch_event(run.run_id, subject, ruling))
-    error = decisions.as_error(attempt_limits.limited(ruling, past), f"reflectloop redo {steps[-1]} --reason TEXT")
+    error = decisions.as_error(attempt_limits.apply_limit(ruling, past), f"reflectloop redo {steps[-1]} --reason TEXT")
     if error:
         error.message = f"{subject}: {error.message}"
         raise error

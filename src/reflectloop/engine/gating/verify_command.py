@@ -39,10 +39,10 @@ from reflectloop.verification.tree_builder import TreeBuilder
 from reflectloop.verification.verdict import Verdict
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import checkout, patch, project, secret_guard, snapshot, workspace_registry
-from reflectloop.workspace.folders import Folders, folders_at
+from reflectloop.workspace.folders import Folders, open_project_dirs
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.record_tree import Unrecordable
-from reflectloop.workspace.store import open_for
+from reflectloop.workspace.store import open_store
 
 PATCH = "changes.patch"
 _ENVIRONMENTS = frozenset((".venv", "venv", "node_modules"))
@@ -87,9 +87,9 @@ def verify(
     request: VerifyRequest, observer: VerifyObserver, line: Callable[..., Verification] | None = None
 ) -> VerifyOutcome:
     """What is wrong with the input is raised; what is wrong with the change is an outcome."""
-    folders = folders_at(request.start)
+    folders = open_project_dirs(request.start)
     folders.ensure_owned()
-    with lock.hold(folders.own, "verify", wait=observer.waits if request.wait else None):
+    with lock.hold_lock(folders.own, "verify", wait=observer.waits if request.wait else None):
         run_id = clock.run_id(clock.now())
         folder = folders.own / "verifications" / run_id
         with files.room_for("the verification's folder", folder):
@@ -125,23 +125,23 @@ class Verification:
     def walk(self) -> VerifyOutcome:
         self.config = config.load(self.folders.root)
         self.config.refuse_without("verify.setup", "verify.checks")
-        secrets.use(secrets.of(self.config.secrets, self.folders.root))
+        secrets.use_detector(secrets.detector_for(self.config.secrets, self.folders.root))
         latch.refuse_if_stopped(self.folders.own)
-        self.wall = isolation.reach(
+        self.wall = isolation.choose_level(
             max(self.config.box.isolation, self.request.isolation or Isolation.NONE, key=lambda level: level.rank),
             self.config.box.strongest,
         )
-        self.project = project.open_at(self.folders.root)
+        self.project = project.open_project(self.folders.root)
         if self.project.mode != "git":
             raise UnsupportedRepository(
                 f"{self.folders.root} is no git repository: there is no base to compare with", next_step="git init"
             )
-        self.store = open_for(self.project, self.config.workspace)
+        self.store = open_store(self.project, self.config.workspace)
         applying.undo_killed(self.project, self.store, self.folders.scratch)
         self.trees = TreeBuilder(self.store, self.folders.scratch, self.objects)
         self.objects.mkdir()
         try:
-            with snapshot.whole_repository():
+            with snapshot.reporting_git_damage():
                 sides = self._sides()
             return self.judge(sides)
         except (SecretLeak, SandboxEscape) as fault:
@@ -168,7 +168,7 @@ class Verification:
         elif asked.branch:
             head = git.line("rev-parse", f"{head_commit}^{{tree}}")
         else:
-            taken = snapshot.take(self.project, self.store, self.folders.scratch, _refuse_leaks)
+            taken = snapshot.take_snapshot(self.project, self.store, self.folders.scratch, _refuse_leaks)
             self.warnings += taken.warnings
             head = self._without_environments(base, taken.tree)
         self._refuse_strange(base, head)
@@ -269,7 +269,7 @@ class Verification:
 
     def _runs_by_itself(self, sides: BaseAndHead) -> Iterator[str]:
         """Yield what a person must decide: files of the change that run without anybody starting them by name."""
-        said = rules.of_changes(
+        said = rules.change_reasons(
             self.trees.changes(sides.base, sides.head), danger_policy.of(self.config, self.folders.root)
         )
         prefix = f"security.{rules.AUTORUN}"
@@ -323,7 +323,7 @@ class Verification:
 
 def _refuse_leaks(source: Git, names: list[bytes]) -> None:
     """Raise SECRET_LEAK before a file that holds a secret is stored; installed packages are no part of the change."""
-    secret_guard.refuse(source, [name for name in names if not _environment(os.fsdecode(name))])
+    secret_guard.refuse_new_secrets(source, [name for name in names if not _environment(os.fsdecode(name))])
 
 
 def _environment(path: str) -> str:
@@ -374,7 +374,7 @@ def judge(
     if stage.settings.verify.setup:
         runs.carried = _SetUp(ground, stage, case.base)
     elif not stage.wall.mounted:
-        editable_installs.refuse(
+        editable_installs.refuse_editable_installs(
             stage.project.root, stage.caller, [Path(name) for name in stage.settings.workspace.carry]
         )
     return sealed.judge()
@@ -444,7 +444,7 @@ def detected(start: Path, caller: Mapping[str, str]) -> list[DetectedCheck]:
 def as_error(found: Verdict, run_id: str) -> ReflectloopError | None:
     """What a verdict that is no PASS stops with."""
     said = [decisions.GateReason(one.decision, "sealed", one.text) for one in found.reasons]
-    return decisions.as_error(decisions.settle(Gate.PROOF, said), f"reflectloop receipt show {run_id}")
+    return decisions.as_error(decisions.make_ruling(Gate.PROOF, said), f"reflectloop receipt show {run_id}")
 
 
 def as_data(found: Verdict) -> dict[str, Any]:
@@ -501,6 +501,6 @@ def about(found: Verdict, run_id: str, plan_hash: str | None) -> dict[str, Any]:
         "tree": found.tree,
         "sealed_tree": found.sealed_tree,
         "plan_hash": plan_hash,
-        "reasons": [secrets.current().redact(reason.text) for reason in found.reasons],
+        "reasons": [secrets.current_detector().redact(reason.text) for reason in found.reasons],
         "finished": clock.stamp(clock.now()),
     }

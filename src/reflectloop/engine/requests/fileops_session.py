@@ -31,8 +31,8 @@ from reflectloop.terms import Isolation
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import checkout, project, snapshot, workspace_registry
 from reflectloop.workspace.checkout import Workspace
-from reflectloop.workspace.folders import Folders, folders_at
-from reflectloop.workspace.store import open_for
+from reflectloop.workspace.folders import Folders, open_project_dirs
+from reflectloop.workspace.store import open_store
 
 EXIT_CODES = {"ok": 0, "validation_error": 12, "fail": 30, "ask": 40, "split": 40}
 
@@ -97,9 +97,9 @@ def id_in(raw: bytes) -> str:
 @contextlib.contextmanager
 def open_session(target: FileopsTarget, purpose: str = "fileops") -> Iterator[FileopsSession]:
     """Hold the project's lock and lay out a workspace. A leak, an escape or a spent budget locks the project."""
-    folders = folders_at(target.start)
+    folders = open_project_dirs(target.start)
     folders.ensure_owned()
-    with lock.hold(folders.own, purpose):
+    with lock.hold_lock(folders.own, purpose):
         opening = _Opening(target, folders)
         try:
             yield opening.open()
@@ -136,16 +136,16 @@ class _Opening:
 
     def open(self) -> FileopsSession:
         self.config = config.load(self.folders.root)
-        secrets.use(secrets.of(self.config.secrets, self.folders.root))
+        secrets.use_detector(secrets.detector_for(self.config.secrets, self.folders.root))
         latch.refuse_if_stopped(self.folders.own)
-        found = project.open_at(self.folders.root)
-        store = open_for(found, self.config.workspace)
+        found = project.open_project(self.folders.root)
+        store = open_store(found, self.config.workspace)
         applying.undo_killed(found, store, self.folders.scratch)
-        base = snapshot.take(found, store, self.folders.scratch)
+        base = snapshot.take_snapshot(found, store, self.folders.scratch)
         progress = self._progress(base.tree)
         asked = (self.config.box.isolation, self.target.isolation or Isolation.NONE, progress.floor)
         floor = max(asked, key=lambda level: level.rank)
-        level = isolation.reach(floor, self.config.box.strongest)
+        level = isolation.choose_level(floor, self.config.box.strongest)
         log = RequestLog(self.folders, store)
         tree = progress.tree if log.has(progress.tree) else base.tree
         self.tree = log.begin(progress.task, progress.base, tree, progress.named)
@@ -162,7 +162,7 @@ class _Opening:
         self._refuse_editable(self.space, level)
         log.serve(self.space)
         cgroup.sweep()
-        self.limiter = limits.behind(level, self.space.name, self.config.box)
+        self.limiter = limits.limiter_for(level, self.space.name, self.config.box)
         box = Box.by(self.config, self.space, self.target.caller, level, self.limiter)
         rules = policy.of(self.config.policy, self.folders.root).in_workspace
         domain = TaskOps(self.folders, Base(base.tree, base.commit, level.stamp(())), box, rules)
@@ -173,7 +173,9 @@ class _Opening:
 
     def _refuse_editable(self, space: Workspace, level: IsolationLevel) -> None:
         if not level.mounted:
-            editable_installs.refuse(self.folders.root, self.target.caller, [*map(Path, space.copied), *space.carried])
+            editable_installs.refuse_editable_installs(
+                self.folders.root, self.target.caller, [*map(Path, space.copied), *space.carried]
+            )
 
     def _progress(self, now: str) -> _Progress:
         """Return the current task's progress; `now` is the project's tree, which a task at work does not follow."""
@@ -231,7 +233,7 @@ class _Opening:
         for other in workspace_registry.entries(self.folders.own):
             if other.fate == "warm":
                 workspace_registry.remove(other)
-        workspace_registry.set_fate(entry, "warm", space.mark_ns, space.identity)
+        workspace_registry.set_status(entry, "warm", space.mark_ns, space.identity)
 
 
 def of_error(error: ReflectloopError, request_id: str = "") -> Response:

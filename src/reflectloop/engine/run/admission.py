@@ -60,7 +60,9 @@ def refuse_incomplete(plan: Plan) -> None:
         return
     from reflectloop.gates import contract, decisions  # noqa: PLC0415
 
-    ruling = decisions.settle(decisions.Gate.RULES, contract.complete(contract.of_plan(plan, ())))
+    ruling = decisions.make_ruling(
+        decisions.Gate.RULES, contract.incomplete_reasons(contract.contract_from_plan(plan, ()))
+    )
     error = decisions.as_error(ruling, "correct the plan, then: reflectloop plan check PLAN")
     if error:
         raise error
@@ -74,7 +76,7 @@ def refuse_causeless(task: Task | None, reason: str | None) -> None:
 
     for subject in {str(one["subject"]) for one in task.gated}:
         past = attempt_limits.of_journal(task.gated, subject)
-        if attempt_limits.wants_cause(past):
+        if attempt_limits.needs_root_cause(past):
             raise Latched(
                 f"two tries were sent back by the gates; the last: {past[-1].reasons[0]}",
                 next_step="find the cause, mend it, then: reflectloop retry --reason TEXT (what the cause was)",
@@ -138,7 +140,7 @@ def refuse_doubtful(found: list[AddedSecret]) -> None:
 def reach(settings: config.Config, request: RunRequest, loaded: LoadedPlan) -> IsolationLevel:
     """The wall this run is to have, or why it cannot begin."""
     least = floor(settings, request, loaded)
-    wall = isolation.reach(least, settings.box.strongest)
+    wall = isolation.choose_level(least, settings.box.strongest)
     isolation.refuse_network(wall, least, networks(settings, loaded.plan))
     return wall
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop import policy
-from reflectloop.artifacts.usage import AgentBudget, since
+from reflectloop.artifacts.usage import AgentBudget, used_since_unlock
 from reflectloop.engine.run.context import PreparedRun
 from reflectloop.engine.steps import agent_executor, agent_fileops, run_failure
 from reflectloop.engine.steps.agent_executor import AgentTask
@@ -39,7 +39,7 @@ class AgentSteps:
 
     def __post_init__(self) -> None:
         most = AgentBudget.of(self.run.config, self.run.plan.limits)
-        self.budget = Budget(most, since(self.run.task))
+        self.budget = Budget(most, used_since_unlock(self.run.task))
 
     @property
     def plan(self) -> Plan:

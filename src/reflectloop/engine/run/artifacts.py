@@ -75,7 +75,7 @@ def _write_receipt(run: PreparedRun, error: ReflectloopError | None) -> None:
         "tree": run.workspace.tree,
         "sealed_tree": judged.verdict.sealed_tree if judged and judged.verdict else None,
         "plan_hash": run.plan.hash,
-        "reasons": [secrets.current().redact(error.message)] if error else [],
+        "reasons": [secrets.current_detector().redact(error.message)] if error else [],
         "finished": clock.stamp(clock.now()),
     }
     named = [path.name for path in (*run.folder.path.glob("plan.*"), run.folder.patch) if path.exists()]
@@ -141,7 +141,7 @@ def _task_with_agents(run: RequestedRun) -> Task | None:
     """Return the task as its journal is now, if agents were asked for it."""
     if not isinstance(run, PreparedRun) or not (run.is_stepwise or any(step.agent for step in run.plan.steps)):
         return None
-    task = snapshot.load(run.journal.path.parent)
+    task = snapshot.load_task(run.journal.path.parent)
     return task if task.spent else None
 
 

@@ -169,7 +169,7 @@ class AdmittedRun(LoadedRun):
 
     def make_box(self, space: Workspace, cancel: Cancel) -> Box:
         limiters = self.opened.limiters
-        if space.name not in limiters and (made := limits.behind(self.level, space.name, self.config.box)):
+        if space.name not in limiters and (made := limits.limiter_for(self.level, space.name, self.config.box)):
             limiters[space.name] = made
         return Box.by(self.config, space, self.request.caller, self.level, limiters.get(space.name), cancel)
 

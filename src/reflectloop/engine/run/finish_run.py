@@ -158,7 +158,7 @@ def _remove_workspaces(run: RequestedRun, error: ReflectloopError | None) -> Non
             if isinstance(run, AdmittedRun) and old.fate == "at work" and (old.engine_dir / "objects").is_dir():
                 run.store.take_in(old.engine_dir / "objects")  # its run can be resumed
             # An engine killed in the very instant of starting a command may have left that running.
-            process.end_carrying(f"{environment.RUN}={old.name}")
+            process.kill_by_marker(f"{environment.RUN}={old.name}")
             workspace_registry.remove(old)
 
 
@@ -170,7 +170,7 @@ def _settle_workspace(run: RequestedRun, entry: WorkspaceEntry, error: Reflectlo
             where = ", ".join(map(os.fspath, left))
             error.message += f"; what leaked may still lie in {where}, which could not be removed"
     elif error and isinstance(run, PreparedRun) and run.config.workspace.keep_failed and first:
-        workspace_registry.set_fate(entry, "kept")
+        workspace_registry.set_status(entry, "kept")
         if _withholds_change(run, error):
             files.remove_tree(entry.engine_dir / "objects")
     elif not error and run.config.workspace.warm and first:
@@ -184,7 +184,7 @@ def _keep_warm(run: RequestedRun, entry: WorkspaceEntry) -> None:
         if other.fate == "warm":
             workspace_registry.remove(other)  # one is enough
     space = run.opened.workspaces[0]
-    workspace_registry.set_fate(entry, "warm", space.mark_ns, space.identity)
+    workspace_registry.set_status(entry, "warm", space.mark_ns, space.identity)
 
 
 def _own_workspaces(run: RequestedRun) -> list[WorkspaceEntry]:

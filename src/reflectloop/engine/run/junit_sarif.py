@@ -64,18 +64,18 @@ def case(suite: ET.Element, name: str, title: str, duration_ms: int) -> ET.Eleme
 
 
 def clean(text: str) -> str:
-    return secrets.current().redact(_NOT_XML.sub("\ufffd", text))
+    return secrets.current_detector().redact(_NOT_XML.sub("\ufffd", text))
 
 
 def cleaned(document: dict[str, Any]) -> dict[str, Any]:
     """The same with nothing in it that is a secret."""
-    found: dict[str, Any] = json.loads(secrets.current().redact(json.dumps(document)))
+    found: dict[str, Any] = json.loads(secrets.current_detector().redact(json.dumps(document)))
     return found
 
 
 def pretty(document: dict[str, Any]) -> str:
     """JSON for people too, with nothing in it that is a secret."""
-    return secrets.current().redact(json.dumps(document, indent=2)) + "\n"
+    return secrets.current_detector().redact(json.dumps(document, indent=2)) + "\n"
 
 
 def sarif(plan_path: str | None, steps: list[StepResult], error: ReflectloopError | None) -> str:

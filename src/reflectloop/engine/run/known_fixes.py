@@ -162,7 +162,7 @@ class _Mending:
         except Unrecordable as fault:
             space.reset_to(before)
             return _Ran((), str(fault))
-        changed = [change.path for change in patch.touched(space.git(), before, after)] if after != before else []
+        changed = [change.path for change in patch.touched_files(space.git(), before, after)] if after != before else []
         return _Ran(tuple(changed[:_SHOWN]), trouble, stopped)
 
     def _order(self, command: str) -> SandboxCommand:
@@ -192,7 +192,7 @@ class _Mending:
         reason: str = "",
         changed: tuple[str, ...] = (),
     ) -> None:
-        redact = secrets.current().redact
+        redact = secrets.current_detector().redact
         self.tried[fix.id] = FixAttempt(
             lesson=fix.id,
             outcome=outcome,

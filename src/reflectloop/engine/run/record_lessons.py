@@ -81,10 +81,10 @@ def _recovery(run: PreparedRun, error: ReflectloopError | None) -> list[NewLesso
     what = _change(run, failed[-1])
     if record is None or not what:
         return []
-    redact = secrets.current().redact
+    redact = secrets.current_detector().redact
     page = Page(
         kind="failfix",
-        title=blocker_card.named(record),
+        title=blocker_card.failure_title(record),
         signature=record.signature,
         keywords=(record.category.lower(),),
         fix=redact(what)[:_LONGEST],
@@ -106,7 +106,7 @@ def _change(run: PreparedRun, failed: RunState) -> str:
     if failed.plan_hash != run.plan.hash:
         return "; ".join(_plan_changes(_plan_then(run, failed), run.plan))
     if failed.base_tree != run.base.tree:
-        names = [one.path for one in patch.touched(run.store.git(), failed.base_tree, run.base.tree)]
+        names = [one.path for one in patch.touched_files(run.store.git(), failed.base_tree, run.base.tree)]
         return f"the project was changed: {', '.join(names[:_SHOWN])}" if names else ""
     return run.request.retry_reason or ""
 

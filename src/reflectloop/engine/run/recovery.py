@@ -112,7 +112,7 @@ def keep_plan(loaded: LoadedPlan, folder: RunFolder) -> None:
     hidden = hide_secrets(loaded)
     with files.room_for("a copy of the plan", folder.path):
         if hidden:
-            plan = _redacted(plans.read(loaded.path.read_bytes(), suffix).value)
+            plan = _redacted(plans.parse_source(loaded.path.read_bytes(), suffix).value)
             files.write_atomic(folder.path / "plan.json", json.dumps(plan, indent=2, ensure_ascii=False) + "\n")
         else:
             shutil.copyfile(loaded.path, folder.path / f"plan{suffix if suffix in _SUFFIXES else '.yaml'}")
@@ -120,15 +120,15 @@ def keep_plan(loaded: LoadedPlan, folder: RunFolder) -> None:
 
 def hide_secrets(loaded: LoadedPlan) -> bool:
     """Take what a plan holds that may be a secret out of everything stored from now on; say whether there is any."""
-    values = secrets.current().values(loaded.path.read_bytes())
+    values = secrets.current_detector().values(loaded.path.read_bytes())
     if values:
-        secrets.current().hide(values)
+        secrets.current_detector().hide(values)
     return bool(values)
 
 
 def _redacted(value: Any) -> Any:  # noqa: ANN401 - whatever a plan has
     if isinstance(value, str):
-        return secrets.current().redact(value)
+        return secrets.current_detector().redact(value)
     if isinstance(value, dict):
         return {name: _redacted_entry(str(name), each) for name, each in value.items()}
     return [_redacted(each) for each in value] if isinstance(value, list) else value
@@ -138,7 +138,7 @@ def _redacted_entry(name: str, value: Any) -> Any:  # noqa: ANN401
     """Return what stands under a name: `DB_PASSWORD: …` is one only together."""
     if not isinstance(value, str):
         return _redacted(value)
-    return secrets.current().redact(f"{name}={secrets.current().redact(value)}").partition("=")[2]
+    return secrets.current_detector().redact(f"{name}={secrets.current_detector().redact(value)}").partition("=")[2]
 
 
 def plan_then(point: ResumePoint, folders: Folders) -> LoadedPlan:
@@ -169,7 +169,7 @@ def take_in(folders: Folders, store: Store, run_id: str) -> None:
     """What the dead engine recorded is looked through already; its workspaces are of no use."""
     for entry in workspace_registry.entries(folders.own):
         if entry.name.split(".")[0] == run_id:
-            process.end_carrying(f"{environment.RUN}={entry.name}")
+            process.kill_by_marker(f"{environment.RUN}={entry.name}")
             if (entry.engine_dir / "objects").is_dir():
                 store.take_in(entry.engine_dir / "objects")
             workspace_registry.remove(entry)
@@ -255,7 +255,11 @@ def _logs_of(step_id: str, logs: Path) -> list[Path]:
 def said(check: CheckResult) -> Json:
     """A check's outcome as the journal keeps it."""
     kept: Json = check._asdict()
-    return {**kept, "log": check.log.name if check.log else None, "reason": secrets.current().redact(check.reason)}
+    return {
+        **kept,
+        "log": check.log.name if check.log else None,
+        "reason": secrets.current_detector().redact(check.reason),
+    }
 
 
 def _check(kept: Json, logs: Path) -> CheckResult:

@@ -181,4 +181,4 @@ def summary(
     if envelope.warnings:
         lines += ["", "## Warnings", ""] + [f"- {warning}" for warning in envelope.warnings]
     lines += ["", f"Isolation: {envelope.isolation}. Next: `{envelope.next}`", ""]
-    return secrets.current().redact("\n".join(lines))
+    return secrets.current_detector().redact("\n".join(lines))

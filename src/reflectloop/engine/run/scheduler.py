@@ -125,8 +125,8 @@ class Scheduler:
                 tree=result.tree,
                 duration_ms=result.duration_ms,
                 error_code=result.error_code,
-                reason=secrets.current().redact(result.reason),
-                command=secrets.current().redact(result.command),
+                reason=secrets.current_detector().redact(result.reason),
+                command=secrets.current_detector().redact(result.command),
                 changed=result.changed,
                 checks=[recovery.said(check) for check in result.checks],
             )
@@ -250,4 +250,4 @@ class _Batches:
         return result
 
     def _touched(self, base: str, tree: str) -> set[str]:
-        return {change.path for change in patch.touched(self.work.main.git(), base, tree)}
+        return {change.path for change in patch.touched_files(self.work.main.git(), base, tree)}

@@ -114,7 +114,7 @@ class AgentPool:
         if name is None:
             raise AgentUnavailable(f"no agent is bound to the role {call.role}")
         backend = self._backend(name)
-        prompt = secrets.current().redact(call.prompt)
+        prompt = secrets.current_detector().redact(call.prompt)
         stem = "-".join(filter(None, (call.role, call.label)))
         files.write_atomic(call.folder / f"{stem}.prompt.md", prompt)
 
@@ -211,7 +211,7 @@ class AgentPool:
         space = self.box.workspace
         if not inside or not self.origin:
             return
-        changed = [Path(one.path) for one in patch.touched(space.git(), self.origin, space.record().tree)]
+        changed = [Path(one.path) for one in patch.touched_files(space.git(), self.origin, space.record().tree)]
         for program in inside:
             beside = program.parent
             hit = next((one for one in changed if one == program or (beside != Path() and beside in one.parents)), None)
@@ -227,7 +227,7 @@ class AgentPool:
         now = space.record(thorough=True).tree
         if now == before:
             return []
-        names = [str(one) for one in patch.touched(space.git(), before, now)]
+        names = [str(one) for one in patch.touched_files(space.git(), before, now)]
         space.reset_to(before)
         return names
 
@@ -241,7 +241,7 @@ class AgentPool:
             attempt=call.attempt,
             cost_usd=reply.cost_usd,
             duration_ms=reply.duration_ms,
-            reason=secrets.current().redact(reply.reason),
+            reason=secrets.current_detector().redact(reply.reason),
             changed=changed,
             **reply.usage._asdict(),
         )
@@ -278,4 +278,4 @@ class _Unwell(ToolError):
 
 def _write(path: Path, reply: Reply) -> None:
     said = {**reply._asdict(), "usage": reply.usage._asdict(), "raw_log": str(reply.raw_log) if reply.raw_log else None}
-    files.write_atomic(path, secrets.current().redact(json.dumps(said, indent=2, ensure_ascii=False)) + "\n")
+    files.write_atomic(path, secrets.current_detector().redact(json.dumps(said, indent=2, ensure_ascii=False)) + "\n")

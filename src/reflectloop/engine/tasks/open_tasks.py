@@ -15,7 +15,7 @@ from reflectloop.state.fold import COUNTED, Task
 from reflectloop.state.journal import Journal, OnEvent
 from reflectloop.state.transitions import TaskState
 from reflectloop.system import clock, files
-from reflectloop.workspace.folders import TASK_ID, Folders, pointed
+from reflectloop.workspace.folders import TASK_ID, Folders, read_id_file
 
 # Errors that stop the whole project, not only the task.
 STOPPING = frozenset(("SECRET_LEAK", "SANDBOX_ESCAPE", "MAX_RETRIES", "BUDGET_SPENT"))
@@ -36,7 +36,7 @@ def _pointer(folders: Folders, key: str) -> Path:
 
 def find_open(folders: Folders, key: str) -> Task | None:
     """Return the task in which this plan is being worked on, if its journal says that it is not done."""
-    task_id = pointed(_pointer(folders, key), TASK_ID)
+    task_id = read_id_file(_pointer(folders, key), TASK_ID)
     if task_id is None:
         return None
     task = folders.load_task(task_id)

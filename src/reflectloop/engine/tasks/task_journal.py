@@ -265,7 +265,7 @@ def _finished(
 
 def _refuse_secrets(text: str) -> None:
     """Refuse a plan that holds a possible secret: the journal stores it, and its checks run from there."""
-    for finding in secrets.current().scan(text.encode()):
+    for finding in secrets.current_detector().scan(text.encode()):
         raise Refusal(
             f"the plan holds what may be a secret ({finding.rule}, fingerprint {finding.fingerprint})",
             hint="let commands read it from a variable that [run] env_allow names",

@@ -76,7 +76,7 @@ def _files(top: Path) -> Iterable[str]:
 def _content(top: Path, path: str) -> bytes | None:
     """Return a manifest's content; None where it is no regular file of the size of one."""
     try:
-        with tree_walk.opened(top) as folder:
+        with tree_walk.open_folder(top) as folder:
             return beneath.read(folder, path, _LARGEST)
     except OSError:
         return None
