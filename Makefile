@@ -21,7 +21,7 @@ demo: $(VENV)/.ready ## run the main job on a bundled sample project
 	@$(BIN)/reflectloop demo
 
 test: $(VENV)/.ready ## run the whole suite
-	@$(BIN)/python -m compileall -q src/reflectloop  # tests start the program some sixty times
+	@$(BIN)/python -m compileall -q -x /sample/ src/reflectloop  # tests start the program some sixty times
 	@$(BIN)/python -m pytest -q -n $(WORKERS)
 
 check: $(VENV)/.ready ## format, lint, types, layers, generated files, links, names

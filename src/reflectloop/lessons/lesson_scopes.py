@@ -110,7 +110,8 @@ def add_lesson(
     if unknown:
         raise NothingToDo(f"there is no lesson {unknown[0]!r}", next_step="reflectloop lessons list --all")
     place = scopes.writable(scopes.dirs[0].scope)
-    occurrence = Occurrence(lesson=page.id, at=clock.stamp(clock.now()), level=level, refs=tuple(refs))
+    # To the microsecond: two statements of one lesson at the same time are two occurrences.
+    occurrence = Occurrence(lesson=page.id, at=clock.exact_stamp(clock.now()), level=level, refs=tuple(refs))
     (written,) = lesson_store.keep(place, [NewLesson(page, occurrence)], new_session_id())
     return written
 
