@@ -4,7 +4,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 VENV := .venv
 BIN := $(VENV)/bin
-WORKERS ?= auto
+# Tests wait for processes about a quarter of their time: one worker more than cores fills that.
+WORKERS ?= $(shell expr $$(nproc) + 1)
 
 .PHONY: help setup demo test check format bench docs lock clean
 

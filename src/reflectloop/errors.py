@@ -100,7 +100,7 @@ class InvalidInput(UserFault):
 
 
 class NothingToDo(UserFault):
-    code, exit_code, when = "NOTHING_TO_DO", 14, "nothing to show, apply or go on with; no such run"
+    code, exit_code, when = "NOTHING_TO_DO", 14, "nothing to show, apply or continue; no such run"
     default_next = "reflectloop run PLAN"
 
 

@@ -36,7 +36,7 @@ def command(run: RunState) -> str:
 
 
 def for_task(run: RunState) -> str:
-    """Return the command that goes on with a task whose last run is `run`, failed or not ended."""
+    """Return the command that continues a task whose last run is `run`, failed or not ended."""
     return RETRY if run.status == "failed" else command(run)
 
 

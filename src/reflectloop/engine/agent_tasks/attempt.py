@@ -35,7 +35,7 @@ class AttemptOutcome(NamedTuple):
 
 @dataclass
 class StepAttempt:
-    """What is known of the attempt so far. Stages fill it in their order."""
+    """One attempt, as far as it is known. The stages fill it in their order."""
 
     session: TaskSession
     task: Task

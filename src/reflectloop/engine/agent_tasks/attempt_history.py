@@ -1,4 +1,4 @@
-"""What was tried for a step, kept beside its papers: whoever goes on with it, another engine too, is told."""
+"""The failed attempts at a step, stored beside its files, so that another engine can also tell the next agent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FILE = "failed.json"
 
 
 class AttemptHistory(NamedTuple):
-    """Of the step at work; gone once it is done."""
+    """The failed attempts at the current step."""
 
     step: str
     tried: tuple[FailedAttempt, ...] = ()
@@ -32,7 +32,7 @@ class AttemptHistory(NamedTuple):
         return self._replace(tried=(*self.tried, one), trees=self.trees | {tree} - {""}, asked=asked)
 
 
-class _Paper(BaseModel):
+class _StoredAttempt(BaseModel):
     """One attempt that did not hold, on disk."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -48,7 +48,7 @@ class _Paper(BaseModel):
 
 
 def keep(folder: Path, one: FailedAttempt, tree: str, asked: str) -> None:
-    paper = _Paper(
+    stored = _StoredAttempt(
         why=one.why,
         approach=one.approach,
         output=one.output,
@@ -58,23 +58,25 @@ def keep(folder: Path, one: FailedAttempt, tree: str, asked: str) -> None:
         learnt=one.learnt,
         failure=one.failure,
     )
-    text = json.dumps(paper.model_dump(mode="json", by_alias=True), indent=2, ensure_ascii=False)
+    text = json.dumps(stored.model_dump(mode="json", by_alias=True), indent=2, ensure_ascii=False)
     files.write_atomic(folder / _FILE, secrets.current_detector().redact(text) + "\n")
 
 
 def recall(folder: Path, step: StepState) -> AttemptHistory:
-    """What earlier attempts left; a person who answered since then may have changed what holds."""
+    """Return the stored attempts. Trees from before a person's last answer do not count as failed any more."""
     past = AttemptHistory(step.id)
-    for number, paper in _papers(folder, step.attempts):
-        one = FailedAttempt(number, paper.approach, paper.why, paper.failure, paper.output, paper.diff, paper.learnt)
-        past = past.plus(one, paper.tree if number > step.forgiven else "", paper.asked)
+    for number, stored in _stored_attempts(folder, step.attempts):
+        one = FailedAttempt(
+            number, stored.approach, stored.why, stored.failure, stored.output, stored.diff, stored.learnt
+        )
+        past = past.plus(one, stored.tree if number > step.forgiven else "", stored.asked)
     return past
 
 
-def _papers(folder: Path, last: int) -> Iterator[tuple[int, _Paper]]:
-    """A paper that cannot be read tells nothing, and stands in nobody's way."""
+def _stored_attempts(folder: Path, last: int) -> Iterator[tuple[int, _StoredAttempt]]:
+    """Yield the stored attempts; a file that cannot be read is passed over."""
     for number in range(1, last + 1):
         try:
-            yield number, _Paper.model_validate_json((folder / str(number) / _FILE).read_bytes())
+            yield number, _StoredAttempt.model_validate_json((folder / str(number) / _FILE).read_bytes())
         except (OSError, ValidationError):
             continue

@@ -1,4 +1,4 @@
-"""What an attempt that did not hold teaches: a ticket, the six steps on it, and, once it holds, what helped."""
+"""Reflects on a failed attempt: opens a ticket, takes the six steps, and stores what helped once the step passes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def reflect(
 
 
 def _researched(session: TaskSession, failure: FailureRecord, where: AttemptPlace, work: StepBrief, output: str) -> str:
-    """What a researcher says of what is not known, where one is bound; kept like a person's answer, and no more."""
+    """Return a researcher's answer to what is not known, if one is bound; it counts like a person's answer."""
     if failure.needs != "RESEARCH" or not session.pool.has(Role.RESEARCHER):
         return ""
     prompt = prompts.research(work, failure, output)
@@ -109,7 +109,7 @@ def _analyst(session: TaskSession, where: AttemptPlace) -> Any:  # noqa: ANN401 
 
 
 def learn(session: TaskSession, approach: str, where: AttemptPlace) -> None:
-    """What held after something else had not: advice for whoever meets the failure again, and never a command."""
+    """Store the approach that passed after others failed, as advice and never as a command."""
     failed = [one for one in session.history.tried if one.failure]
     if not failed or not approach.strip():
         return

@@ -31,7 +31,7 @@ class AgreedDesign(NamedTuple, Generic[Design]):
 
 
 class Subject(NamedTuple):
-    """What is designed, and where the papers of it lie."""
+    """The thing that is designed, and the folder of its files."""
 
     what: str
     folder: Path

@@ -26,14 +26,14 @@ _SHOWN = 300
 
 
 class FinalReview(NamedTuple):
-    """What came of the final review."""
+    """The result of the final review, and the steps that were appended for it."""
 
     found: ReviewResult
     appended: tuple[str, ...] = ()
 
 
 def review(session: TaskSession, appended: int) -> FinalReview:
-    """By reviewers where any are bound; a small fault becomes a step, as often as that may be."""
+    """Review the whole change; append a step that repairs it, within the limit."""
     task, run = session.read()
     folder = session.attempt_folder(task, "final", appended + 1)
     work = whole(session.plan(), task, run)
@@ -78,7 +78,7 @@ def evidence(run: RunState) -> Iterator[str]:
 
 
 class FinalReportInput(NamedTuple):
-    """What the report is made of."""
+    """The input of the final report."""
 
     task: Task
     run: RunState

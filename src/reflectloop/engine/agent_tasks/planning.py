@@ -42,7 +42,7 @@ class PlanningResult(NamedTuple):
 
 
 class PlanRequest(NamedTuple):
-    """What is to be planned: a goal, or a file with a plan that exists already."""
+    """A goal to be planned, or a file with a plan that exists already."""
 
     goal: str = ""
     design: Path | None = None

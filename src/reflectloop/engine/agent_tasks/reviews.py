@@ -25,7 +25,7 @@ Verdict = Literal["PASS", "RETRY", "BLOCKED"]
 
 
 class ReviewResult(NamedTuple):
-    """What all reviewers say together: PASS only where each of them does."""
+    """The verdict of all reviewers: PASS only if each of them says so."""
 
     verdict: Verdict
     items: tuple[Item, ...] = ()
@@ -56,19 +56,19 @@ def review(session: TaskSession, case: ReviewInput) -> ReviewResult:
 
 
 def rules(session: TaskSession, case: ReviewInput) -> tuple[Item, ...]:
-    """What the quick gate finds: empty files, files that do not parse, imports that lead nowhere."""
+    """Return what the quick gate finds: empty files, files that do not parse, imports that lead nowhere."""
     trees = TreeBuilder(session.workspace.store, session.folders.scratch, session.workspace.quarantine)
     changes = trees.changes(case.begun, case.end)
     listing = trees.listing(case.end) if changes else {}
     found = [one for change in changes for one in batch_gate.file_problems(change, listing)]
     return tuple(
-        Item(severity="high", file=one.path, line=one.line or 0, problem=one.what, fix="mend it")
+        Item(severity="high", file=one.path, line=one.line or 0, problem=one.what, fix="repair it")
         for one in found[:MOST_ITEMS]
     )
 
 
 def _asked(session: TaskSession, case: ReviewInput, role: Role, prompt: str) -> Review:
-    """In a fresh context; extra tests it asks for are run by the engine, and what fails is one more thing to mend."""
+    """Ask a reviewer in a fresh context. The engine runs the tests it asks for; each that fails is one more item."""
     step = "" if case.whole else case.work.step
     reply = session.pool.need(AgentCall(role, prompt, Review, case.folder, step, case.attempt, label="review"))
     said = Review.model_validate(reply.data)

@@ -1,4 +1,4 @@
-"""`tr`: the nine steps, one step of the plan or all of them, to the gates' last word."""
+"""`tr`: executes one step of the current task, or all of them, then reviews and judges the whole change."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from reflectloop.state.fold import RunState, Task
 from reflectloop.system import git
 from reflectloop.workspace.folders import Folders, RunFolder, open_project_dirs
 
-_MENDABLE = (VerificationFailed, GateRejected)
+_REPAIRABLE = (VerificationFailed, GateRejected)
 
 
 class TaskResult(NamedTuple):
-    """What came of it; `error` says what stands in the way, where something does."""
+    """The task after `tr`; `error` says what stops it, if something does."""
 
     task: Task
     run: RunState
@@ -49,7 +49,7 @@ class TaskResult(NamedTuple):
 
 
 def work(place: FileopsTarget, tell: Tell, observer: RunObserver | None = None, *, every: bool = False) -> TaskResult:
-    """Steps until one is done (all of them with `every`), one is blocked, or nothing is left but the last word."""
+    """Execute steps until one is done (all with `every`) or blocked; judge the change when none is left."""
     try:
         with git.room_left(open_project_dirs(place.start).own):
             return _work(place, tell, observer, every=every)
@@ -61,7 +61,7 @@ def work(place: FileopsTarget, tell: Tell, observer: RunObserver | None = None, 
 def _work(place: FileopsTarget, tell: Tell, observer: RunObserver | None, *, every: bool) -> TaskResult:
     folders = open_project_dirs(place.start)
     ended: list[AttemptOutcome] = []
-    appended, mended = 0, 0
+    appended, repaired = 0, 0
     judged = _judge_request(place)
     if _is_untold(folders):
         outcome = judge_task(judged, observer)
@@ -75,9 +75,9 @@ def _work(place: FileopsTarget, tell: Tell, observer: RunObserver | None, *, eve
             appended += 1
             continue
         outcome = judge_task(judged, observer)
-        if not _can_mend(outcome, mended) or not config.load(folders.root).roles.executor:
+        if not _can_repair(outcome, repaired) or not config.load(folders.root).roles.executor:
             return _told(folders, ended, last, outcome, outcome.error)
-        mended += 1
+        repaired += 1
         tell(f"the gates refuse it, and a step is appended: {outcome.error.message if outcome.error else ''}")
         with open_task_session(place, tell) as session:
             final_review.append(session, "Repair what the gates refuse", _refused(outcome))
@@ -88,7 +88,7 @@ def _judge_request(place: FileopsTarget) -> RunRequest:
 
 
 def _is_untold(folders: Folders) -> bool:
-    """Whether an engine died when all was decided and little of it written: the journal says how it ended."""
+    """Return whether an engine died after the run was decided and before its artifacts were written."""
     task = folders.load_current()
     last = task.last_run
     if last is None or not last.kind.is_stepwise or last.status == "running":
@@ -123,8 +123,8 @@ def _reviewed(session: TaskSession, appended: int) -> tuple[final_review.FinalRe
     )
 
 
-def _can_mend(outcome: RunOutcome, mended: int) -> bool:
-    return isinstance(outcome.error, _MENDABLE) and not outcome.error.stops and mended < final_review.MOST_APPENDED
+def _can_repair(outcome: RunOutcome, repaired: int) -> bool:
+    return isinstance(outcome.error, _REPAIRABLE) and not outcome.error.stops and repaired < final_review.MOST_APPENDED
 
 
 def _refused(outcome: RunOutcome) -> str:

@@ -1,1 +1,1 @@
-"""What gates and sealed verification need from the disk, and what they leave there."""
+"""Gates and sealed verification with their files."""

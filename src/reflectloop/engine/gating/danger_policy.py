@@ -1,4 +1,4 @@
-"""Who says to the gates what is dangerous: the policy's rules, as the project has them."""
+"""Adapts the project's policy rules to what the gates ask: is this line or command dangerous?"""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class GateResult(NamedTuple):
 
 
 def gate(asked: GateInput, observer: VerifyObserver) -> GateResult:
-    """What is wrong with the input is raised; what is wrong with the change is an outcome."""
+    """Judge a change. Faults of the input are raised; faults of the change are part of the outcome."""
     said = read_contract(asked.contract)
     words = _read(asked.report, "report").decode("utf-8", "replace") if asked.report else ""
     made: list[_Line] = []
@@ -176,7 +176,7 @@ class _Line(verifying.Verification):
         return seen._replace(verdict=found)
 
     def case(self, sides: BaseAndHead) -> VerificationInput:
-        """What the contract names is run too: what somebody says was run proves nothing."""
+        """Return the verification input. Checks that the contract names are run too, since a claim proves nothing."""
         plain = super().case(sides)
         contract = self.contract
         named = {f"claimed {number}": Check(run=one.command) for number, one in enumerate(contract.tests_run or (), 1)}

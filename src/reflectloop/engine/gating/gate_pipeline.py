@@ -122,7 +122,7 @@ class GatePipeline:
 
 
 def event(made: GateReport, run_id: str, subject: str) -> events.GateDecided:
-    """What the journal keeps. A failure that a limit turned into a STOP is kept as the failure it was."""
+    """Return the journal event. A failure that a limit turned into a STOP is recorded as that failure."""
     tried = pipeline.as_attempt(made, run_id)
     clean = secrets.current_detector().redact
     return events.GateDecided(
@@ -147,7 +147,7 @@ def weakened(changes: Sequence[ChangedFile], lifted: Sequence[str] = ()) -> list
 
 
 def says_so(citation: Citation, read: Callable[[str], bytes | None]) -> bool:
-    """Whether a cited place exists and says what it is cited for."""
+    """Return whether a cited line exists and holds the cited text."""
     found = read(citation.file.removeprefix("./"))
     lines = found.decode("utf-8", "replace").splitlines() if found is not None else []
     if citation.line > len(lines):

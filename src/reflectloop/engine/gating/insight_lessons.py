@@ -1,4 +1,4 @@
-"""What 识 keeps, as lessons of five kinds: counted across tasks, numbered for good, and the page made from them."""
+"""Stores the anchors of the retention gate as lessons of five kinds, and writes their page."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class AnchorLessons(NamedTuple):
         return {mark: names[one.id] for one in self.lessons if one.name for mark in _marks(one)}
 
     def counts(self, but: str) -> dict[str, int]:
-        """How often each was seen, in other runs than this one."""
+        """Return how often each anchor was seen in other runs than this one."""
         return {mark: one.count - (but in one.runs) for one in self.lessons for mark in _marks(one)}
 
     def sift(self, found: Sequence[Anchor], run_id: str) -> RetentionResult:
@@ -58,7 +58,7 @@ class AnchorLessons(NamedTuple):
         return sorted(kept, key=lambda one: one.id)
 
     def _names(self) -> dict[str, str]:
-        """By lesson. Two branches can give one number twice: the elder keeps it."""
+        """Return the name of each lesson. If two branches gave the same number, the older lesson keeps it."""
         out: dict[str, str] = {}
         for one in self.lessons:
             taken = one.name in out.values()

@@ -65,7 +65,7 @@ def _age(path: Path) -> int:
 
 
 def _trees(start: Path, path: Path, found: ReceiptCheck) -> tuple[str, list[str]]:
-    """Whether base and patch still make the tree that was judged."""
+    """Return whether base and patch still make the tree that was judged."""
     change = path.parent / "changes.patch"
     base, tree = found.receipt.get("base_tree"), found.receipt.get("tree")
     try:

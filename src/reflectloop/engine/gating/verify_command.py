@@ -49,7 +49,7 @@ _ENVIRONMENTS = frozenset((".venv", "venv", "node_modules"))
 
 
 class VerifyObserver(Protocol):
-    """Who watches: which check begins, on what, and what it prints."""
+    """An observer of a verification: it is told which check begins, on which tree, and what it prints."""
 
     def waits(self, why: str) -> None: ...
     def check(self, name: str, words: str) -> None: ...
@@ -86,7 +86,7 @@ class BaseAndHead(NamedTuple):
 def verify(
     request: VerifyRequest, observer: VerifyObserver, line: Callable[..., Verification] | None = None
 ) -> VerifyOutcome:
-    """What is wrong with the input is raised; what is wrong with the change is an outcome."""
+    """Judge a change. Faults of the input are raised; faults of the change are part of the outcome."""
     folders = open_project_dirs(request.start)
     folders.ensure_owned()
     with lock.hold_lock(folders.own, "verify", wait=observer.waits if request.wait else None):
@@ -175,7 +175,7 @@ class Verification:
         return BaseAndHead(base, head, base_commit)
 
     def _without_environments(self, base: str, head: str) -> str:
-        """What is installed beside the project is no part of the change, also where git is not told to ignore it."""
+        """Leave out environments that are installed in the project, also if git does not ignore them."""
         before = self.trees.listing(base)
         strange: dict[str, list[str]] = {}
         for path in self.trees.listing(head):
@@ -187,7 +187,7 @@ class Verification:
         return self.trees.laid_over(head, base, [path for paths in own.values() for path in paths])
 
     def _base(self, git: Git, head_commit: str) -> str:
-        """What the user names, at the point where the change left it: what others did since is not part of it."""
+        """Return the commit at which the change left the branch that the user names."""
         asked = self.request
         if asked.base is None and not asked.branch:
             return head_commit
@@ -436,13 +436,13 @@ def seen_by_detector(trees: TreeBuilder, tree: str) -> detect.ProjectFiles:
 
 
 def detected(start: Path, caller: Mapping[str, str]) -> list[DetectedCheck]:
-    """What `verify` would run, by the files as they lie here."""
+    """Return the checks that `verify` would run on the files as they are."""
     root = project.locate(start)
     return known_checks(config.load(root), detect.ProjectFiles.of_folder(root), root, caller)
 
 
 def as_error(found: Verdict, run_id: str) -> ReflectloopError | None:
-    """What a verdict that is no PASS stops with."""
+    """Return the error of a verdict that is not PASS."""
     said = [decisions.GateReason(one.decision, "sealed", one.text) for one in found.reasons]
     return decisions.as_error(decisions.make_ruling(Gate.PROOF, said), f"reflectloop receipt show {run_id}")
 
@@ -491,7 +491,7 @@ def _result(result: Any) -> dict[str, Any]:  # noqa: ANN401
 
 
 def about(found: Verdict, run_id: str, plan_hash: str | None) -> dict[str, Any]:
-    """What a receipt says besides hashes."""
+    """Return the facts of a receipt besides its hashes."""
     return {
         "run_id": run_id,
         "decision": str(found.decision),

@@ -167,7 +167,7 @@ class _Opening:
         rules = policy.of(self.config.policy, self.folders.root).in_workspace
         domain = TaskOps(self.folders, Base(base.tree, base.commit, level.stamp(())), box, rules)
         self.ops = OpsContext(self.space, box, domain, log, log.logs, policy=rules)
-        if log.anew:
+        if log.restarted:
             self.ops.notes.append("the task or the project is another now: this begins where that stands")
         return FileopsSession(self.folders, self.config, self.ops, log, domain, floor)
 

@@ -1,4 +1,4 @@
-"""What was answered to requests, on disk, and the tree they have come to: the one place that knows how it is kept."""
+"""Stores the answers to FileOps requests, and the tree that the last request left."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _POINTER = "pointer.json"
 
 
 class _Now(NamedTuple):
-    """What the pointer says: how far the requests of a task have come."""
+    """The content of the pointer file: how far the requests of a task have come."""
 
     task: str | None = None
     base: str = ""  # the project's tree when the first of them began
@@ -48,7 +48,7 @@ class RequestLog:
         with files.room_for("the answers to requests", self._folder):
             self._folder.mkdir(exist_ok=True)
         self.now = self._read()
-        self.anew = False  # whether what earlier requests did is left behind
+        self.restarted = False  # whether the work of earlier requests is left behind
         self._space: Workspace | None = None
 
     @property
@@ -56,10 +56,10 @@ class RequestLog:
         return self._folder / "logs"
 
     def begin(self, task: str | None, base: str, tree: str, stands: str = "") -> str:
-        """The tree to go on with: where the last request of this task on this project left off, else `tree`."""
+        """Return the tree to continue from: that of the last request of this task on this project, else `tree`."""
         same = (self.now.task, self.now.base) == (task, base)
         if not same or not self.has(self.now.tree):
-            self.anew = bool(self.now.number)
+            self.restarted = bool(self.now.number)
             self.now = self.now._replace(task=task, base=base, tree=tree, failures={})
         elif self.is_behind(stands):
             self.now = self.now._replace(tree=tree)
@@ -67,7 +67,7 @@ class RequestLog:
         return self.now.tree
 
     def is_behind(self, stands: str) -> bool:
-        """Whether an engine died between the journal and the pointer: the journal is what is true."""
+        """Return whether an engine died between writing the journal and the pointer; the journal is then right."""
         return self.now.stands not in ("", stands)
 
     def tree_of(self, task_id: str, run: RunState) -> str:
@@ -128,7 +128,7 @@ class RequestLog:
         self._point()
 
     def _stands(self) -> str:
-        """What the journal of the current task names now; nothing where requests do not work on it."""
+        """Return the tree in the journal of the current task, or nothing if it is not stepwise."""
         last = self._folders.load_current().last_run
         return last.stands if last and last.kind.is_stepwise else ""
 

@@ -1,4 +1,4 @@
-"""What is refused before anything runs, and before anything is let through."""
+"""Refuses plans, commands and patches: before anything runs, and before anything is let through."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def refuse_causeless(task: Task | None, reason: str | None) -> None:
         if attempt_limits.needs_root_cause(past):
             raise Latched(
                 f"two tries were sent back by the gates; the last: {past[-1].reasons[0]}",
-                next_step="find the cause, mend it, then: reflectloop retry --reason TEXT (what the cause was)",
+                next_step="find the cause, fix it, then: reflectloop retry --reason TEXT (what the cause was)",
             )
 
 
@@ -127,7 +127,7 @@ def floor(settings: config.Config, request: RunRequest, loaded: LoadedPlan) -> I
 
 
 def refuse_doubtful(found: list[AddedSecret]) -> None:
-    """What may be a secret is not let through unseen, and is no leak either: a person says which."""
+    """Refuse a patch that adds a possible secret: a person decides whether it is one."""
     if found:
         named = {f"{one.path}:{one.line} ({one.finding.rule}, fingerprint {one.finding.fingerprint})" for one in found}
         raise GateRejected(
@@ -146,7 +146,7 @@ def reach(settings: config.Config, request: RunRequest, loaded: LoadedPlan) -> I
 
 
 def networks(settings: config.Config, plan: Plan) -> dict[str, Network | None]:
-    """What each step asks for; one that an agent does, what that agent's program needs."""
+    """Return the network each step asks for; for an agent step, the network its agent needs."""
     return {
         step.id: step.network or (settings.network_of(Role(step.agent.role)) if step.agent else None)
         for step in plan.steps

@@ -25,7 +25,7 @@ _LONGEST, _NEAR = 1_000, 3  # characters that are looked up, and how many are fo
 
 
 class FixTools(NamedTuple):
-    """What a run tries fixes with."""
+    """The lessons, policy and limits with which a run tries fixes."""
 
     shelves: tuple[LessonDir, ...]  # the project's first
     policy: Callable[[], CommandPolicy]
@@ -36,7 +36,7 @@ class FixTools(NamedTuple):
 
 
 def shelves_of(folders: Folders) -> tuple[LessonDir, ...]:
-    """Those that there are, the project's first."""
+    """Return the lesson folders that exist, the project's first."""
     every = (lesson_scopes.project_dir(folders), lesson_scopes.user_dir())
     return tuple(one for one in every if one.folder.is_dir())
 
@@ -46,13 +46,13 @@ def executable(lesson: Lesson) -> bool:
     return bool(lesson.commands) and lesson.status == "active"
 
 
-def mend(broken: FailedStep, means: FixTools, first: FailureRecord) -> StepResult:
+def try_fixes(broken: FailedStep, means: FixTools, first: FailureRecord) -> StepResult:
     """The step as its last attempt left it, with every fix that was tried."""
     return _Mending(broken, means).run(first)
 
 
 def fixes(shelves: Sequence[LessonDir], signature: str) -> list[Lesson]:
-    """Those that may be run against this failure: the project's first, the luckiest of each first."""
+    """Return the fixes that may be tried against this failure: the project's first, the most successful first."""
     found = [one for shelf in shelves for one in lesson_recall.known_fixes([shelf], signature) if executable(one)]
     return [one for one in found if not any(_contradicts(shelf, one) for shelf in shelves if shelf.scope != one.scope)]
 
@@ -63,7 +63,7 @@ def _contradicts(shelf: LessonDir, lesson: Lesson) -> bool:
 
 
 class _Ran(NamedTuple):
-    """What became of a fix's own commands."""
+    """The result of a fix's own commands."""
 
     changed: tuple[str, ...]
     trouble: str = ""
@@ -108,7 +108,7 @@ class _Mending:
         return next((f"{one.rule}: {one.reason}" for one in verdicts if not one.allowed), "")
 
     def _attempt(self, fix: Lesson, met: FailureRecord) -> FailureRecord | None:
-        """What the step fails of with this fix; None where there is nothing more to try."""
+        """Try one fix. Return the failure that is left, or None if there is nothing more to try."""
         ran = self._apply(fix)
         if ran.stopped:
             return None
@@ -166,7 +166,7 @@ class _Mending:
         return _Ran(tuple(changed[:_SHOWN]), trouble, stopped)
 
     def _order(self, command: str) -> SandboxCommand:
-        """As if it stood before the step's own commands."""
+        """Return the sandbox command for a fix, with the settings of the step."""
         step, space = self.broken.step, self.broken.box.workspace
         self.commands += 1
         there = space.resolve(step.cwd)
@@ -217,7 +217,7 @@ class _Mending:
         return result._replace(fixes=fixes, duration_ms=spent, changed=changed, doubtful=doubtful)
 
     def _settled(self, result: StepResult) -> Iterator[FixAttempt]:
-        """What took one failure of several away worked, once the step is done."""
+        """A fix that replaced one failure by another counts as successful if the step passes in the end."""
         for one in self.tried.values():
             yield one._replace(outcome="worked") if one.outcome == "other" and result.success else one
 

@@ -1,4 +1,4 @@
-"""What a run asks of earlier work and tells it, step by step; loads nothing where nothing is known."""
+"""Warns before a step, tries known fixes after a failure, scores the warnings; loads nothing without lessons."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class LessonHooks:
         for one in warned:
             self._in.show.warning(step.id, f"{one.risk}: {one.mitigation}")
 
-    def mend(self, broken: FailedStep) -> StepResult:
+    def try_fixes(self, broken: FailedStep) -> StepResult:
         """A step that failed is met with what helped before."""
         if not self.knows or broken.result.error_code == CANCELLED:
             return broken.result
@@ -64,7 +64,7 @@ class LessonHooks:
             self._in.show,
             self._in.attempts,
         )
-        return known_fixes.mend(broken, means, first)
+        return known_fixes.try_fixes(broken, means, first)
 
     def settle(self, result: StepResult) -> None:
         """After it: which warnings were right. For one thread at a time."""

@@ -1,4 +1,4 @@
-"""What a plan would do, without doing it; and what a run did, as plain data."""
+"""Describes what a plan would do, and what a run did, as plain data."""
 
 from __future__ import annotations
 

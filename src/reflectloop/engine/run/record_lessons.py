@@ -1,4 +1,4 @@
-"""What a run leaves among the lessons: how the fixes it tried did, and what changed where an earlier run had failed."""
+"""Records lessons of a run: how its fixes performed, and what changed since an earlier run failed."""
 
 from __future__ import annotations
 

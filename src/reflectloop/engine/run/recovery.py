@@ -1,4 +1,4 @@
-"""Where a run goes on after its engine died: what its journal says was done, and the tree that left."""
+"""Finds where a run continues after its engine died, from its journal and the trees of its steps."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOST_INTERRUPTIONS = 5  # in a row, of one step: then it is the step that ends t
 
 
 class ResumePoint(NamedTuple):
-    """A run to go on with."""
+    """A run to resume."""
 
     task: Task
     run: RunState
@@ -104,7 +104,7 @@ _SUFFIXES = (".yaml", ".yml", ".json", ".md", ".txt")
 
 
 def keep_plan(loaded: LoadedPlan, folder: RunFolder) -> None:
-    """Keep the plan as it is now: what is gone on with later is not what a file says by then.
+    """Copy the plan into the run folder, so a later resume uses this version even if the file changes.
 
     Where it holds what may be a secret, a copy without is kept, and going on needs the file itself.
     """
@@ -166,7 +166,7 @@ def plan_then(point: ResumePoint, folders: Folders) -> LoadedPlan:
 
 
 def take_in(folders: Folders, store: Store, run_id: str) -> None:
-    """What the dead engine recorded is looked through already; its workspaces are of no use."""
+    """Import the objects of a dead engine, which were scanned when it recorded them, and remove its workspaces."""
     for entry in workspace_registry.entries(folders.own):
         if entry.name.split(".")[0] == run_id:
             process.kill_by_marker(f"{environment.RUN}={entry.name}")
@@ -198,7 +198,7 @@ def starts(run: RunState) -> dict[str, str]:
 
 
 def reached(run: RunState, store: Store) -> str:
-    """What all good steps came to. Those of a batch each left a tree with their own change alone."""
+    """Return the tree of all finished steps, merged: each step of a batch left a tree with its own change alone."""
     tree = run.base_tree
     for step in map(run.steps.__getitem__, run.order):
         if step.status == "done" and step.start and step.tree:

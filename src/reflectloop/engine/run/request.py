@@ -1,4 +1,4 @@
-"""What a run is asked for, who is told of its progress, and what it answers."""
+"""The request, the observer and the outcome of a run."""
 
 from __future__ import annotations
 

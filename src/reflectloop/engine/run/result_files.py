@@ -128,7 +128,7 @@ def blocker_body(
 
 
 def _teach(steps: list[StepResult], run_id: str) -> dict[str, str]:
-    """How the next run that fails so is told what helps."""
+    """Return the command that stores a fix for this failure."""
     failed = any(not step.success for step in steps)
     return {"teach": f"reflectloop lessons add --kind failfix --run {run_id} --command CMD"} if failed else {}
 

@@ -29,7 +29,7 @@ _TURN_S = 0.2
 
 @dataclass
 class Scheduler:
-    """What all steps of a run share. `open_space` lays out another workspace beside the first."""
+    """Executes the steps of a run. `open_space` lays out another workspace beside the first."""
 
     run_id: str
     plan: Plan
@@ -87,7 +87,7 @@ class Scheduler:
                 yield step
 
     def blocked(self, step: Step) -> bool:
-        """Whether something it depends on failed or was itself not run."""
+        """Return whether a step that it depends on failed or was not run."""
         return any(need not in self.done for need in step.depends_on)
 
     def perform(self, step: Step, box: Box) -> StepResult:
@@ -101,7 +101,7 @@ class Scheduler:
         result = attempt(())
         if result.success or step.agent:  # an agent was told what is known, and has had its attempts
             return result
-        return self.loop.mend(FailedStep(step, box, before, result, attempt))
+        return self.loop.try_fixes(FailedStep(step, box, before, result, attempt))
 
     def _attempt(self, step: Step, box: Box, before: str, earlier: tuple[Path, ...]) -> StepResult:
         if step.agent and self.agents:

@@ -1,1 +1,1 @@
-"""How one step is executed: by commands or by an agent, and what its failure means."""
+"""Execution of one step, by commands or by an agent, and the diagnosis of its failure."""

@@ -17,7 +17,7 @@ PROTO = "triflow.fileops.v1"
 
 
 def by(hands: OpsContext, *, writable: bool) -> Act:
-    """What is asked is validated, judged by the policy, done in the box, all or nothing; none of it is remembered."""
+    """Return file operations for an agent: validated, judged by the policy, executed in the sandbox, all or nothing."""
     own = replace(
         hands,
         box=replace(hands.box, read_only=not writable),

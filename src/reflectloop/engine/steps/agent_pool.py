@@ -49,7 +49,7 @@ class AgentCall(NamedTuple):
 
 @dataclass
 class Budget:
-    """What was used of an allowance, for all who work on a task at once."""
+    """The budget of a task and what was used of it, shared by all its agents."""
 
     allowance: AgentBudget
     spent: AgentUsage = field(default_factory=AgentUsage)  # since a person last gave leave
@@ -57,7 +57,7 @@ class Budget:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Where there is a limit, one asks at a time: what is left can be promised once only."""
+        """Hold the budget during a call: if there is a limit, only one agent is called at a time."""
         if self.allowance == AgentBudget():
             yield
             return
@@ -65,7 +65,7 @@ class Budget:
             yield
 
     def bounds(self, agent: AgentConfig) -> AgentLimits:
-        """What is left, set aside for a call before it is made."""
+        """Return the limits of the next call: what is left of the budget."""
         most, spent = self.allowance, self.spent
         if most.usd is not None and spent.unpriced:
             raise BudgetSpent(
@@ -109,7 +109,7 @@ class AgentPool:
         return self.name_of(role) is not None
 
     def ask(self, call: AgentCall) -> Reply:
-        """What it answered; an agent that looks only is asked again where a passing fault stood in the way."""
+        """Call an agent and return its reply. A read-only agent is called again after a temporary fault."""
         name = self.name_of(call.role)
         if name is None:
             raise AgentUnavailable(f"no agent is bound to the role {call.role}")
@@ -222,7 +222,7 @@ class AgentPool:
                 )
 
     def _undone(self, before: str) -> list[str]:
-        """What somebody changed who was to look only; it is taken back."""
+        """Undo what a read-only agent changed, and return the names."""
         space = self.box.workspace
         now = space.record(thorough=True).tree
         if now == before:

@@ -93,7 +93,7 @@ class StepFailure(NamedTuple):
 
 
 class StepObserver(NamedTuple):
-    """Who is told while a step runs: which command begins, and what it prints."""
+    """An observer of a step: it is told which command begins, and what it prints."""
 
     command: Callable[[str, str], None]
     output: Callable[[str, bytes], None]
@@ -101,7 +101,7 @@ class StepObserver(NamedTuple):
 
 
 def describe(check: Check) -> str:
-    """What a check looks at, in a line."""
+    """Describe a check in one line."""
     said = [command_text(check.run)] if check.run is not None else []
     said += [f"{check.file_exists} exists"] if check.file_exists else []
     said += [f"{check.file_nonempty} is not empty"] if check.file_nonempty else []

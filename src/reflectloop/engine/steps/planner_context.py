@@ -1,4 +1,4 @@
-"""What a planner is shown of a project: its files, lines near the goal's words, what failed last, what was learnt."""
+"""Collects context for a planner: files, lines that match the goal, the last failure, lessons."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _rows(data: Mapping[str, object], name: str) -> list[dict[str, object]]:
 
 
 def _failures(folders: Folders) -> Iterable[str]:
-    """What the last run left, where it failed."""
+    """Yield the blocker of the last run, if it failed."""
     latest = folders.own / "latest"
     folder = folders.own / "runs" / latest.read_text().strip() if latest.is_file() else None
     blocker = folder / "blocker.yaml" if folder else Path()

@@ -1,4 +1,4 @@
-"""What agents are told, as text made from state. Files, logs and other people's words are quoted as data."""
+"""Builds the prompts of agents from state; files, logs and other people's words are quoted as data. Pure."""
 
 from __future__ import annotations
 
@@ -253,6 +253,6 @@ def review(work: StepBrief, diff: str, evidence: Sequence[str], *, whole: bool, 
 
 
 def requested_changes(items: Sequence[Item]) -> str:
-    """What reviewers want changed, as the text of the next attempt."""
+    """Return what reviewers want changed, as text for the next attempt."""
     lines = [f"{one.severity}: {one.place + ': ' if one.place else ''}{one.problem} {one.fix}".strip() for one in items]
     return _list("The review asks for:", lines)

@@ -28,7 +28,7 @@ Drafts = Mapping[str, NewStep]
 
 
 class NewTask(NamedTuple):
-    """What a task is opened with. `objective` is what TriFlow's state file says of it."""
+    """The content of a new task. `objective` is what TriFlow's state file says of it."""
 
     plan: Plan
     objective: events.Json
