@@ -12,6 +12,7 @@ import jsonschema
 import pytest
 
 from reflectloop.artifacts import views
+from reflectloop.errors import StateDamaged
 from reflectloop.state import events, journal, snapshot
 from reflectloop.state.fold import RunState, StepState, Task
 from reflectloop.state.transitions import TaskState
@@ -219,6 +220,20 @@ def test_ten_readers_at_once_see_a_sound_state_while_a_run_goes_on(repo: Repo) -
     assert engine.poll() == 30
     assert wrong == []
     assert snapshot.load_task(task_folder(repo)) == truth(task_folder(repo))
+
+
+def test_a_journal_read_before_a_refresh_is_not_taken_for_a_cut_one(tmp_path: Path) -> None:
+    folder = tmp_path / ".reflectloop" / "tasks" / "T-1"
+    book = opened(folder, "s0", "s1", "s2")
+    views.refresh(folder)
+    earlier = journal.content(folder / snapshot.JOURNAL)
+    finish(book, "s2")
+    book.close()
+    views.refresh(folder)
+    journal.refuse_cut(folder / snapshot.JOURNAL, earlier)
+    (folder / snapshot.JOURNAL).write_bytes(earlier)
+    with pytest.raises(StateDamaged):
+        journal.refuse_cut(folder / snapshot.JOURNAL, earlier)
 
 
 def test_readers_never_take_a_refresh_for_an_edit(tmp_path: Path) -> None:
