@@ -59,8 +59,11 @@ def talker() -> Iterator[int]:
             while line := self.rfile.readline():
                 self.wfile.write(line.upper())
 
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
+    class Server(socketserver.ThreadingTCPServer):
+        daemon_threads = True
+        request_queue_size = 256  # with 5, the default, a busy machine resets connections
+
+    with Server(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         yield server.server_address[1]
         server.shutdown()
