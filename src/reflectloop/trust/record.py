@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.errors import NotTrusted
-from reflectloop.system import beneath, files
+from reflectloop.trust import private_file
 from reflectloop.trust.digests import digest
 from reflectloop.trust.grants import Grant
 
 _VERSION = 1
-_LARGEST = 8 << 20
 _HEX = 64
 
 
@@ -25,15 +24,8 @@ class TrustEntry(NamedTuple):
     at: str
 
 
-def state_folder() -> Path:
-    """Return the user's state folder. A relative XDG_STATE_HOME is ignored: it could be in a project."""
-    value = os.environ.get("XDG_STATE_HOME", "")
-    base = Path(value) if Path(value).is_absolute() else Path.home() / ".local" / "state"
-    return base / "reflectloop"
-
-
 def path() -> Path:
-    return state_folder() / "trust.json"
+    return private_file.state_folder() / "trust.json"
 
 
 def is_trusted(root: Path, grants: Iterable[Grant]) -> bool:
@@ -66,38 +58,11 @@ def revoke(root: Path) -> bool:
 
 def read(root: Path | None = None) -> dict[str, TrustEntry]:
     """Return every trusted project; raise NotTrusted if another user could have written the file."""
-    place = path()
-    if root is not None and place.resolve().is_relative_to(root.resolve()):
-        raise _refusal("it is inside the project, which may have come with it")
-    try:
-        opened = beneath.open_path(place, follow=False)
-    except FileNotFoundError:
-        return {}
-    except OSError as fault:
-        raise _refusal("it is a link" if place.is_symlink() else f"it cannot be read: {fault.strerror}") from fault
-    with opened as file:
-        _refuse_unsound(os.fstat(file.fileno()))
-        _refuse_unsound_folder(place.parent)
-        raw = file.read(_LARGEST + 1)
-    return _parse(raw)
-
-
-def _refuse_unsound(status: os.stat_result) -> None:
-    if status.st_uid != os.geteuid():
-        raise _refusal("it belongs to another user")
-    if status.st_mode & 0o077:
-        raise _refusal("other users may open it")
-
-
-def _refuse_unsound_folder(folder: Path) -> None:
-    status = folder.stat()
-    if status.st_uid != os.geteuid() or status.st_mode & 0o022:
-        raise _refusal("its folder belongs to another user, or others may write to it")
+    raw = private_file.read(path(), root, _refusal)
+    return {} if raw is None else _parse(raw)
 
 
 def _parse(raw: bytes) -> dict[str, TrustEntry]:
-    if len(raw) > _LARGEST:
-        raise _refusal(f"it is larger than {_LARGEST >> 20} MB")
     try:
         document = json.loads(raw)
     except (ValueError, RecursionError) as fault:
@@ -121,13 +86,9 @@ def _is_entry(entry: object) -> bool:
 
 
 def _write(projects: Mapping[str, TrustEntry]) -> None:
-    place = path()
-    with files.room_for("the record of trust", place):
-        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _refuse_unsound_folder(place.parent)
     document = {"version": _VERSION, "projects": {name: entry._asdict() for name, entry in sorted(projects.items())}}
     text = json.dumps(document, indent=2) + "\n"
-    files.write_atomic(place, text, mode=0o600)
+    private_file.write(path(), text, "the record of trust", _refusal)
 
 
 def _refusal(why: str) -> NotTrusted:
