@@ -126,6 +126,12 @@ def test_bad(): assert 1 == 2, "bash: pytest: command not found"
         ("[INFO] Tests run: 4, Failures: 1, Errors: 0, Skipped: 1\n", (2, 1, 1)),
         ("5 tests completed, 1 failed, 2 skipped\n", (2, 1, 2)),
         ("[==========] 3 tests ran.\n[  PASSED  ] 2 tests.\n[  FAILED  ] 1 test, listed below:\n", (2, 1, 0)),
+        ("a_test.c:3:adds:PASS\na_test.c:9:subtracts:FAIL: Expected 1 Was 2\na_test.c:12:later:IGNORE\n\n3 Tests 1 Failures 1 Ignored \nFAIL\n", (1, 1, 1)),
+        ("TEST(Sum, adds) PASS\nTEST(Sum, fails)a_test.c:9::FAIL: no\n\n2 Tests 1 Failures 0 Ignored\n", (1, 1, 0)),
+        ("[==========] tests: Running 2 test(s).\n[       OK ] adds\n[  FAILED  ] subtracts\n[==========] tests: 2 test(s) run.\n[  PASSED  ] 1 test(s).\n[  FAILED  ] tests: 1 test(s), listed below:\n[  FAILED  ] subtracts\n\n 1 FAILED TEST(S)\n", (1, 1, 0)),
+        ("test cases: 3 | 2 passed | 1 failed\nassertions: 9 | 8 passed | 1 failed\n", (2, 1, 0)),
+        ("test cases: 3 | 2 passed | 1 failed as expected\nassertions: 9 | 8 passed | 1 failed as expected\n", (2, 0, 0)),
+        ("[doctest] test cases: 3 | 2 passed | 1 failed | 0 skipped\n", (2, 1, 0)),
         ("--- FAIL: TestB (0.00s)\n    a_test.go:3: no\nFAIL\nFAIL\tp/a\t0.1s\nok  \tp/b\t0.1s\n", (1, 1, 0)),
         ("==== 1 failed, 2 passed, 1 xpassed, 3 warnings in 0.12s ====\n", (3, 1, 0)),
         ("1 failed, 2 passed in 0.12s\n", (2, 1, 0)),
@@ -172,6 +178,58 @@ def test_each_runner_is_counted_as_it_counts(text: str, counts: tuple[int, int, 
 )  # fmt: skip
 def test_a_complaint_is_found_in_any_shape(text: str, wanted: set[tuple[str, int]]) -> None:
     assert places(text) == wanted
+
+
+RULE = "-" * 79
+CATCH2 = f"""
+{RULE}
+sums of numbers
+  below zero
+{RULE}
+sum_test.cpp:12
+{"." * 79}
+
+sum_test.cpp:14: FAILED:
+  CHECK( sum(-1, -1) == -2 )
+with expansion:
+  2 == -2
+
+{"=" * 79}
+test cases: 2 | 1 passed | 1 failed
+assertions: 5 | 4 passed | 1 failed
+"""
+DOCTEST = f"""{"=" * 79}
+sum_test.cpp:12:
+TEST CASE:  sums of numbers
+
+sum_test.cpp:14: ERROR: CHECK( sum(-1, -1) == -2 ) is NOT correct!
+  values: CHECK( 2 == -2 )
+
+{"=" * 79}
+[doctest] test cases: 2 | 1 passed | 1 failed | 0 skipped
+"""
+
+
+@pytest.mark.parametrize("text", [CATCH2, DOCTEST])
+def test_a_failed_case_of_catch2_and_doctest_has_its_name_and_line(text: str) -> None:
+    reading = read(text)
+    assert dict(reading.tests) == {"sums of numbers": "failed"}
+    assert [(one.test, one.file, one.line) for one in reading.details] == [("sums of numbers", "sum_test.cpp", 14)]
+    report = f"<testsuite><testcase name='sums'><failure/><system-out>{text}</system-out></testcase></testsuite>"
+    within = read(report, "ctest")
+    assert dict(within.tests) == {"sums": "failed"}  # those that passed have no name, so this one would look new
+    assert within.details[0].test == "sums::sums of numbers"
+
+
+def test_a_case_that_ctest_lists_itself_is_one_test() -> None:
+    text = "[==========] Running 1 test\n[       OK ] Sum.Adds (0 ms)\n[==========] 1 test ran.\n[  PASSED  ] 1 test.\n"
+    report = f"<testsuite><testcase name='Sum.Adds' status='run'><system-out>{text}</system-out></testcase></testsuite>"
+    assert dict(read(report, "ctest").tests) == {"Sum.Adds": "passed"}
+    assert dict(read(report.replace("'Sum.Adds'", "'all'"), "ctest").tests) == {
+        "all": "passed",
+        "all::Sum.Adds": "passed",
+    }
+    assert dict(read(report.replace("'Sum.Adds'", "'all'")).tests) == {"all": "passed"}
 
 
 def test_colours_windows_line_ends_and_foreign_bytes_are_normal() -> None:

@@ -122,6 +122,8 @@ def test_ids_become_the_arguments_of_each_tool() -> None:
         ("cargo-test", ("m::a",), ("--", "--exact", "m::a")),
         ("nextest", ("m::a", "b"), ("-E", "test(=m::a) | test(=b)")),
         ("ctest", ("a.b", "c"), ("-R", r"^(a\.b|c)$")),
+        ("ctest", ("suite::adds",), ("-R", "^(suite|suite::adds)$")),
+        ("ctest", ("suite", "tests/sum_tests.c"), None),  # only the build knows which tests a source is part of
         ("maven", ("com.x.ATest::b",), ("-Dtest=com.x.ATest#b", "-Dsurefire.failIfNoSpecifiedTests=false")),
         ("gradle", ("com.x.ATest::b",), ("--tests", "com.x.ATest.b")),
         ("dotnet-test", ("N.A.b",), ("--filter", "FullyQualifiedName=N.A.b")),
@@ -265,13 +267,27 @@ def test_ctest_reports_junit_after_the_build_that_was_detected(tmp_path: Path) -
         "cmake_minimum_required(VERSION 3.10)\nproject(p C)\nenable_testing()\nadd_executable(t t.c)\n"
         "add_test(NAME good COMMAND t)\nadd_test(NAME bad COMMAND t x)\n"
     )
-    (tmp_path / "t.c").write_text("int main(int c, char **v) { return c - 1; }\n")
+    lines = "t.c:3:adds:PASS\\nt.c:4:subtracts:%s\\n2 Tests %d Failures 0 Ignored\\n"
+    (tmp_path / "t.c").write_text(
+        f'#include <stdio.h>\nint main(int c, char **v) {{ printf("{lines}", c > 1 ? "FAIL: Expected 1 Was 2" : "PASS", '
+        "c - 1); return c - 1; }\n"
+    )
     report = tmp_path / "junit.xml"
     build, tests = detect.checks(detect.ProjectFiles.of_folder(tmp_path))
     assert run(tools.prepare(build, report=report), tmp_path).returncode == 0
     assert run(tools.prepare(tests, report=report), tmp_path).returncode != 0
-    assert {case.get("name") for case in ET.parse(report).getroot().iter("testcase")} == {"good", "bad"}
-    assert run(tools.prepare(tests, report=report, only=("good",)), tmp_path).returncode == 0
+    reading = reports.read(report.read_bytes(), tool="ctest")
+    assert reading is not None
+    assert dict(reading.tests) == {
+        "good": "passed",
+        "good::adds": "passed",
+        "good::subtracts": "passed",
+        "bad": "failed",
+        "bad::adds": "passed",
+        "bad::subtracts": "failed",
+    }
+    assert (reading.details[0].test, reading.details[0].line) == ("bad::subtracts", 4)
+    assert run(tools.prepare(tests, report=report, only=("good::adds",)), tmp_path).returncode == 0
 
 
 @needs("node", "npm")

@@ -22,7 +22,7 @@ from reflectloop.verification.reports.report_builder import ReportBuilder
 from reflectloop.verification.reports.runner import RunnerReading
 from reflectloop.verification.result import ReportReading
 from reflectloop.verification.tools.record import Output
-from reflectloop.verification.tools.registry import tools
+from reflectloop.verification.tools.registry import by_name, tools
 
 _MOST_LINES = 2_000_000
 _STARTS = 40  # positions at which a document may begin
@@ -110,7 +110,8 @@ def _markup(text: str, tool: str | None) -> ReportReading | None:
     if root is None:
         return _refused(tool or "xml", "it is not readable XML") if text.lstrip().startswith("<?xml") else None
     if root.tag in xml_reports.ROOTS:
-        return xml_reports.read_junit(text)
+        known = by_name().get(tool or "")
+        return xml_reports.read_junit(text, _cases if known and known.output.runs_programs else None)
     if root.tag in xml_reports.formats():
         return xml_reports.read_other(text, root.tag)
     return findings_xml.read(text, root)
@@ -132,12 +133,14 @@ def _structured(text: str, tool: str | None, *, is_json: bool) -> ReportReading 
 
 def _log(text: str, tool: str | None) -> ReportReading | None:
     lines = plain.lines(text)
+    return _of_runner(text, lines, tool) or _complaints(lines, tool)
+
+
+def _of_runner(text: str, lines: list[str], tool: str | None) -> ReportReading | None:
     if tap.looks(text):
         return tap.read(text, lines)
     matching = [reading for output in (known.output for known in tools()) for reading in _readings(output, text, lines)]
-    if matching:
-        return _chosen(matching, tool).reading
-    return _complaints(lines, tool)
+    return _chosen(matching, tool).reading if matching else None
 
 
 def _readings(output: Output, text: str, lines: list[str]) -> Iterator[RunnerReading]:
@@ -146,6 +149,16 @@ def _readings(output: Output, text: str, lines: list[str]) -> Iterator[RunnerRea
         yield reading
     if output.text and (reading := runner.read(output.text, text, lines)):
         yield reading
+
+
+def _cases(output: str) -> ReportReading | None:
+    """Return the cases that a program's output names, or None if it does not name all that passed."""
+    text = plain.text(output)
+    reading = _of_runner(text, plain.lines(text), None)
+    if reading is None or reading.counts is None or not reading.collected:
+        return None
+    named = sum(outcome in ("passed", "xpassed") for outcome in reading.tests.values())
+    return reading if named and named >= reading.counts.passed else reading._replace(tests={})
 
 
 def _chosen(readings: list[RunnerReading], tool: str | None) -> RunnerReading:

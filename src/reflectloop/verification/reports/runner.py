@@ -143,7 +143,16 @@ def _cases(runner: TextFormat, lines: list[str], report: ReportBuilder) -> None:
             within = [(-1, inside)] if runner.flat else [*within, (indent, inside)]
         else:
             scope = " > ".join(name for _, name in within)
-            report.test(identity.plain(scope, hit[0]["test"].strip()), hit[1])
+            name = identity.plain(scope, hit[0]["test"].strip())
+            report.test(name, hit[1], _on_its_line(name, hit[0]))
+
+
+def _on_its_line(name: str, case: re.Match[str]) -> Detail | None:
+    """Return the failure that a line describes by itself, or None."""
+    parts = case.groupdict()
+    if not parts.get("message"):
+        return None
+    return failure.detail(name, parts["message"], case[0], file=parts.get("file"), line=int(parts.get("line") or 0))
 
 
 def _blocks(runner: TextFormat, lines: list[str]) -> list[Detail]:

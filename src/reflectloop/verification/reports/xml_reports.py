@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 from reflectloop.verification.reports import failure, identity, xml_stream
@@ -122,10 +123,15 @@ _UNRUN = {"disabled", "notrun", "not_run", "skipped", "ignored", "suppressed", "
 _FAILED = {"failed", "fail", "failure"}
 
 
+# Reads the cases in the output of a program that is one test of a report.
+CaseReader = Callable[[str], ReportReading | None]
+
+
 class _Dialect:
-    def __init__(self) -> None:
+    def __init__(self, cases: CaseReader | None) -> None:
         self.report = ReportBuilder("junit")
         self.expected = 0
+        self._cases = cases
 
     def visit(self, node: XmlNode, path: list[XmlNode]) -> None:
         if node.tag != "testcase":
@@ -148,7 +154,21 @@ class _Dialect:
         self.report.collected &= loaded
         if outcome == "xfailed":
             self.expected += 1
+        if self._cases is not None:
+            self._add_cases(name, node)
         self.report.test(name, outcome, problem)
+
+    def _add_cases(self, program: str, node: XmlNode) -> None:
+        """Add the cases that a program's output names; a case that CMake lists by itself is no second test."""
+        output = node.find("system-out")
+        cases = self._cases(output.text()) if self._cases and output is not None else None
+        if cases is None:
+            return
+        for name, outcome in cases.tests.items():
+            if name not in program:
+                self.report.tests[f"{program}::{name}"] = outcome
+        for problem in cases.details:
+            self.report.issue(problem.model_copy(update={"test": f"{program}::{problem.test}"}))
 
     def _outside_tests(self, node: XmlNode, path: list[XmlNode]) -> None:
         """Record a failure outside any test: a fixture, or a file that did not load."""
@@ -199,8 +219,9 @@ def _number(text: str) -> int | None:
     return int(text) if text.isdecimal() and len(text) < 8 else None  # noqa: PLR2004 - no file is that long
 
 
-def read_junit(text: str) -> ReportReading:
-    dialect = _Dialect()
+def read_junit(text: str, cases: CaseReader | None = None) -> ReportReading:
+    """Read a JUnit report; with `cases`, also the output of its tests, each of which is a program."""
+    dialect = _Dialect(cases)
     broken = xml_stream.walk(text, _ITEMS, dialect.visit)
     if broken:
         dialect.report.cut(broken)

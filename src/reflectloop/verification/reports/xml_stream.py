@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from xml.parsers import expat
 
 _DEEPEST = 200
-_MOST_TEXT = 1 << 16  # per element
+_MOST_TEXT = 1 << 20  # per element
 _MOST_INSIDE = 100_000  # elements inside one visited element
 _PIECE = 1 << 16
 _NO_CHARACTER = re.compile(r"&#(?:[xX]0*(?:[0-8bcBCeEfF]|1[0-9a-fA-F])|0*(?:[0-8]|1[124-9]|2\d|3[01]));|[\ufffe\uffff]")

@@ -150,6 +150,7 @@ class Output:
     signs: str = ""  # pattern of its output
     clean: str = ""  # pattern of the line that says there are no findings
     none_collected: int | None = None  # exit code if no test was collected
+    runs_programs: bool = False  # each test in its report is a program, whose output may name cases
 
 
 class PartReader(NamedTuple):

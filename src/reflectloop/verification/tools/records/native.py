@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from reflectloop.verification.result import DetectedCheck
 from reflectloop.verification.tools import code_blocks, record
-from reflectloop.verification.tools.json_values import dicts, text_of
 from reflectloop.verification.tools.project import ProjectPart
-from reflectloop.verification.tools.selectors import any_of, wanted
+from reflectloop.verification.tools.selectors import any_of
 
 _TESTS = re.compile(
     r"^\s*(enable_testing|include\s*\(\s*CTest|add_test|\w+_discover_tests)\b", re.IGNORECASE | re.MULTILINE
@@ -21,6 +19,8 @@ _PYTHON_BUILD = re.compile(r"^build-backend\s*=\s*[\"'](scikit_build|py_build_cm
 _CMAKE = 'cmake -S . -B "$0" "$@" && cmake --build "$0" --parallel 2'
 _CONFIGURE = "{ [ -x configure ] || autoreconf -i; } && ./configure && make"
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+_ENDINGS = (".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".txt", ".cmake")
+_MOST_OUTPUT = "1000000"  # bytes of each test
 _SOURCES = r"\.(c|cc|cpp|cxx|h|hpp|f90|s|S)$"
 
 _COMMENT = re.compile(r"#\[(=*)\[.*?\]\1\]|#[^\n]*", re.DOTALL)
@@ -76,7 +76,16 @@ def _find_make(part: ProjectPart) -> Iterator[DetectedCheck]:
 
 
 def _select(tests: Sequence[str]) -> tuple[str, ...] | None:
-    return ("-R", any_of(tests)) if all(wanted(test).name for test in tests) else None
+    """Select tests of CMake's list by their names; None for a source file, since only the build knows its tests."""
+    if any(test.lower().endswith(_ENDINGS) for test in tests):
+        return None
+    return ("-R", any_of(name for test in tests for name in _programs(test)))
+
+
+def _programs(test: str) -> Iterator[str]:
+    """Yield the names in CMake's list that an id may begin with: `suite` and `suite::case` for `suite::case`."""
+    parts = test.split("::")
+    yield from ("::".join(parts[:end]) for end in range(1, len(parts) + 1))
 
 
 def _cmake_lists(text: str) -> dict[str, object]:
@@ -100,21 +109,6 @@ def _steers(name: str, arguments: str) -> bool:
     if name == "return" or _SWITCH.match(f"{name}({arguments}"):
         return True
     return bool(_STEERS.fullmatch(name) and _ABOUT_TESTS.search(name + arguments))
-
-
-def _gtest(root: Mapping[str, Any]) -> Iterator[record.TestEntry]:
-    for suite in dicts(root.get("testsuites")):
-        for test in dicts(suite.get("testsuite")):
-            broken = list(dicts(test.get("failures")))
-            ran = text_of(test.get("status")).upper() == "RUN" and text_of(test.get("result")).upper() != "SKIPPED"
-            message = text_of(broken[0].get("failure")) if broken else ""
-            yield record.TestEntry(
-                "failed" if broken else "passed" if ran else "skipped",
-                text_of(test.get("name")),
-                text_of(test.get("classname")) or text_of(suite.get("name")),
-                message=message,
-                text=message,
-            )
 
 
 _SYNTAX = record.TestSyntax(
@@ -154,7 +148,19 @@ TOOLS = (
                     "registered",
                     first=True,
                 ),
-                record.SettingRule(r"command (?:set|option)\(.*\b(?:ON|TRUE|1)\b.*", "registered", first=True),
+                record.SettingRule(
+                    r"command (?:set|option)\(.*\b(?:ON|TRUE|1)\b.*|command include\(.*[Tt]est.*|"
+                    r"command option\((?!.*\b(?:OFF|FALSE|0)\b).*",
+                    "registered",
+                    first=True,
+                ),
+                record.SettingRule(r"command return\(.*", "loosening", first=True),
+                record.SettingRule(
+                    r"command (?:target_(?:compile|link|include|precompile)\w*|message|find_package)\(.*|"
+                    r"command set_property\(TARGET .*",
+                    "harmless",
+                    first=True,
+                ),
                 record.SettingRule(
                     r"command set_tests_properties\(.*\b(?:DISABLED|WILL_FAIL|SKIP_\w+)\b.*", "loosening", first=True
                 ),
@@ -169,10 +175,14 @@ TOOLS = (
         run=record.Run(
             format="junit",
             place="file",
-            arguments=("--output-junit", "{report}", "--output-on-failure", "--no-tests=error"),
+            arguments=(
+                *("--output-junit", "{report}", "--output-on-failure", "--no-tests=error"),
+                # The output of a program names its cases.
+                *("--test-output-size-passed", _MOST_OUTPUT, "--test-output-size-failed", _MOST_OUTPUT),
+            ),
         ),
         select=record.Selector(_select, replaces=False),
-        endings=(".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".txt", ".cmake"),
+        endings=_ENDINGS,
         output=record.Output(
             kinds=(("test", "ctest"),),
             text=record.TextFormat(
@@ -188,6 +198,7 @@ TOOLS = (
             ),
             xml=(record.XmlFormat("Site", "ctest", "Test", ("Status",), ("Name",), (), not_started="Unable to find"),),
             junit_names=("ctest",),
+            runs_programs=True,
         ),
         files=record.Files(
             runner="ctesttestfile.cmake ctestconfig.cmake ctestcustom.cmake*",
@@ -212,39 +223,6 @@ TOOLS = (
         detect=record.Ecosystem(manifests=(), find=_find_make, covers=_covers, last_resort=True),
         output=record.Output(kinds=(("build", "make"),), signs=r"^make(?:\[\d+\])?: \*\*\* "),
         files=record.Files(executables="make gmake", commands="make (?:test|check|lint)"),
-        tampering=record.Tampering(settings=(record.SettingRule(r"target .*", "target", first=True),)),
-    ),
-    record.Tool(
-        name="gtest",
-        kind="test",
-        precedence=5,
-        output=record.Output(
-            kinds=(("test", "gtest"),),
-            text=record.TextFormat(
-                "gtest",
-                ("[==========]",),
-                r"^\[  (?:PASSED|SKIPPED|FAILED)  ?\] \d+(?= tests?\b)",
-                way="joined",
-                cases=(
-                    (r"^\[       OK \] (?P<test>[^,(]+?)(?: \(|$)", "passed"),
-                    (r"^\[  FAILED  \] (?P<test>[^\s,(]+/?[^\s,(]*)(?:, where .*)? \(\d+ ms\)$", "failed"),
-                    (r"^\[  SKIPPED \] (?P<test>[^\s,(]+) \(", "skipped"),
-                ),
-            ),
-            json=(record.JsonFormat(frozenset({"testsuites", "tests"}), _gtest),),
-            junit_names=("gtest",),
-        ),
-        tampering=record.Tampering(variables=(r"GTEST_\w+",)),
-    ),
-    record.Tool(
-        name="qtest",
-        kind="test",
-        output=record.Output(xml=(record.XmlFormat("TestCase", "qtest", "TestFunction", (), ("name",), ()),)),
-    ),
-    record.Tool(
-        name="boost",
-        kind="test",
-        output=record.Output(xml=(record.XmlFormat("TestLog", "boost", "TestCase", (), ("name",), ()),)),
     ),
     record.Tool(
         name="clang-tidy",
