@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reflectloop.secrets.rulefile import fill_sample
-from reflectloop.verification import reports
+from reflectloop.verification import compare, reports
 from reflectloop.verification.result import Counts, ReportReading, VerificationResult
 from support import calls_of, reflectloop
 
@@ -452,3 +452,91 @@ def test_more_skipped_parts_than_tests_do_not_make_the_tests_unrun() -> None:
     assert found
     assert found.counts
     assert (found.counts.passed, found.counts.skipped) == (4, 9)
+
+
+def test_issues_are_compared_without_numbers_and_shown_as_they_are() -> None:
+    def lint(*rows: str) -> VerificationResult:
+        text = "".join(f"{row}\n" for row in rows)
+        return reports.judge(reports.read(text), exit_code=1, kind="lint", tool="flake8", log=text, top="/p")
+
+    old = lint("/p/setup.py:7:80: E501 line too long (99 > 79 characters)")
+    moved = lint(
+        "/p/setup.py:9:80: E501 line too long (98 > 79 characters)", "/p/a.py:3:1: F401 'x' imported but unused"
+    )
+    change = compare.compare(old, moved)
+    assert change.newly_failing == ("a.py:3: F401 'x' imported but unused",)
+    assert change.pre_existing == ("setup.py:9: E501 line too long (98 > 79 characters)",)
+    assert compare.compare(moved, old).fixed == ("a.py:3: F401 'x' imported but unused",)
+
+
+def test_a_package_manager_that_is_missing_is_named_itself() -> None:
+    result = reports.judge(None, exit_code=127, kind="build", tool="npm", command=("pnpm", "run", "build"))
+    assert (result.type, result.summary) == ("tool_missing", "pnpm is not there")
+
+
+def test_assertions_of_tape_are_named_by_the_test_above_them() -> None:
+    text = "TAP version 13\n# parses\nok 1 is equal\n# prints\nnot ok 2 is equal\n\n1..2\n# tests 2\n# pass  1\n# fail  1\n"
+    assert dict(read(text, "tape").tests) == {"parses > is equal": "passed", "prints > is equal": "failed"}
+    assert dict(read(text).tests) == {"is equal": "failed"}
+
+
+@pytest.mark.parametrize(
+    ("text", "type_", "summary", "next_step"),
+    [
+        (
+            '# example.com/add\n./add.go:5:9: undefined: foo\n./add.go:7:2: "fmt" imported and not used\n',
+            "build_failure",
+            "go: 2 issues in 1 file",
+            "correct the code where the tool points, beginning with the first complaint",
+        ),
+        (
+            "error: gen/api.py is missing, run make generate\n",
+            "crashed",
+            "error: gen/api.py is missing, run make generate",
+            "read the log around the first error",
+        ),
+        (
+            "ERROR: Could not find a version that satisfies the requirement x\nERROR: No matching distribution found for x\n",
+            "crashed",
+            "2 errors, the first: ERROR: Could not find a version that satisfies the requirement x",
+            "correct its name or version; see that the index is reachable and has it for this version of the language",
+        ),
+        (
+            "curl: (6) Could not resolve host: index.example\n",
+            "unknown_project",
+            "no known test result format was recognised",
+            "getent hosts index.example",
+        ),
+        (
+            "socket.gaierror: [Errno -2] Name or service not known\n",
+            "unknown_project",
+            "no known test result format was recognised",
+            "check the name and the network (a sealed box has none); retry later",
+        ),
+        (
+            'npm error Missing script: "nope"\nnpm error\nnpm error To see a list of scripts, run:\nnpm error   npm run\n',
+            "tool_missing",
+            "package.json has no script 'nope'",
+            "npm run",
+        ),
+    ],
+)
+def test_diagnose_calls_a_failure_what_it_is(
+    text: str, type_: str, summary: str, next_step: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a.log").write_text(text)
+    said = reflectloop(tmp_path, "diagnose", "a.log", "--json")
+    result = said.json["data"]["result"]
+    assert (said.code, result["type"], result["summary"]) == (1, type_, summary)
+    assert said.envelope["next"] == next_step
+
+
+def test_an_example_of_a_rust_source_keeps_its_name_when_its_line_moves() -> None:
+    text = (
+        "   Doc-tests m\n\nrunning 3 tests\ntest src/lib.rs - kebab (line {}) ... ok\n"
+        "test src/lib.rs - snake (line 40) - compile ... ok\ntest src/lib.rs - title (line 50) - should panic ... ok\n\n"
+        "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured\n"
+    )
+    names = set(read(text.format(3), "cargo-test").tests)
+    assert names == set(read(text.format(7), "cargo-test").tests)
+    assert {name.partition(" - ")[2] for name in names} == {"kebab", "snake", "title"}

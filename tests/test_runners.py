@@ -127,6 +127,7 @@ def test_ids_become_the_arguments_of_each_tool() -> None:
         ("maven", ("com.x.ATest::b",), ("-Dtest=com.x.ATest#b", "-Dsurefire.failIfNoSpecifiedTests=false")),
         ("gradle", ("com.x.ATest::b",), ("--tests", "com.x.ATest.b")),
         ("dotnet-test", ("N.A.b",), ("--filter", "FullyQualifiedName=N.A.b")),
+        ("dotnet-test", ("App.Tests/FooTests.cs",), None),
         ("phpunit", ("ATest::b",), ("--filter", "/^(ATest::b)$/")),
         ("rspec", ("./spec/a_spec.rb[1:1]",), ("./spec/a_spec.rb[1:1]",)),
         ("bats", ("a.bats::does b",), ("--filter", "^(does b)$", "a.bats")),
@@ -158,6 +159,44 @@ def test_pytest_reports_every_test_though_the_project_stops_early_and_looks_at_i
     assert not (tmp_path / "own.xml").exists()
     one = tools.prepare(check("pytest", str(BIN / "pytest")), report=report, only=("test_a.py::test_good",))
     assert run(one, tmp_path).returncode == 0
+
+
+PARTS = """
+import unittest
+
+class T(unittest.TestCase):
+    def test_some(self):
+        for number in range(3):
+            with self.subTest(number=number):
+                if number == 1:
+                    self.skipTest("not this one")
+
+    def test_none(self):
+        self.skipTest("not at all")
+
+def test_fixture(subtests):
+    with subtests.test(number=1):
+        unittest.TestCase().skipTest("no")
+    with subtests.test(number=2):
+        assert True
+"""
+
+
+def test_pytest_passes_a_test_of_which_a_part_is_skipped_and_runs_what_it_can_load(tmp_path: Path) -> None:
+    (tmp_path / "test_parts.py").write_text(PARTS)
+    (tmp_path / "test_broken.py").write_text("import does_not_exist\n")
+    report = tmp_path / "report.xml"
+    prepared = tools.prepare(check("pytest", sys.executable, "-m", "pytest", "-q", "-c", os.devnull), report=report)
+    done = run(prepared, tmp_path)
+    reading = reports.read(report.read_bytes(), tool="pytest")
+    result = reports.judge(reading, exit_code=done.returncode, kind="test", tool="pytest", log=done.stdout)
+    assert result.tests == {
+        "test_broken.py": "error",
+        "test_parts.py::T::test_some": "passed",
+        "test_parts.py::T::test_none": "skipped",
+        "test_parts.py::test_fixture": "passed",
+    }
+    assert (result.counts.passed, result.counts.skipped, result.type) == (2, 1, "collection_error")
 
 
 UNITTEST = """

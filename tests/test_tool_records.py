@@ -10,7 +10,7 @@ import pytest
 
 from reflectloop.verification import detect, reports, tools
 from reflectloop.verification.protected import guard
-from reflectloop.verification.result import DetectedCheck
+from reflectloop.verification.result import FINDING_KINDS, DetectedCheck
 from reflectloop.verification.tools.record import Tool
 
 SOURCE = Path(tools.__file__).parents[1]
@@ -61,6 +61,56 @@ JSON = (
     {"testsuites": [{"name": "S", "testsuite": [{"name": "adds", "status": "RUN"}]}], "tests": 1},
     [{"name": "f", "elements": [{"name": "adds", "steps": [{"result": {"status": "passed"}}]}]}],
 )
+# What each linter and type checker writes where it finds nothing, in all its forms; "" where it writes nothing.
+_BANDIT = {"errors": [], "generated_at": "2026-01-01T00:00:00Z", "metrics": {"_totals": {"loc": 1}}, "results": []}
+_BIOME = {"summary": {"changed": 0, "unchanged": 1, "errors": 0, "warnings": 0}, "diagnostics": [], "command": "lint"}
+_CLIPPY = '{"reason":"compiler-artifact","target":{"name":"m"}}\n{"reason":"build-finished","success":true}\n'
+_DEPRECATED = {"ruleId": "semi", "replacedBy": [], "info": {"message": "Formatting rules are being moved out."}}
+_ESLINT = {"filePath": "/p/a.js", "messages": [], "suppressedMessages": [], "errorCount": 0, "warningCount": 0}
+_PYLINT = {"messages": [], "statistics": {"messageTypeCount": {"error": 0}, "modulesLinted": 1, "score": 10.0}}
+_RUBOCOP = {"metadata": {"rubocop_version": "1.60"}, "files": [{"path": "a.rb", "offenses": []}]}
+_RUBOCOP["summary"] = {"offense_count": 0, "target_file_count": 1, "inspected_file_count": 1}
+_STYLELINT = {"source": "/p/a.css", "deprecations": [], "parseErrors": [], "errored": False, "warnings": []}
+_SILENT = "clang-tidy dtslint expect-type flake8 go-vet isort other-python-linters standard tsc tsd"
+CLEAN: dict[str, tuple[object, ...]] = {
+    **dict.fromkeys(_SILENT.split(), ("",)),
+    "attw": (" No problems found 🌟\n",),
+    "bandit": (_BANDIT,),
+    "biome": (_BIOME, "Checked 1 file in 5ms. No fixes applied.\n"),
+    "black": ("All done! ✨ 🍰 ✨\n1 file would be left unchanged.\n",),
+    "checkstyle": ("Starting audit...\nAudit done.\n", '<checkstyle version="10.0"></checkstyle>'),
+    "clippy": (_CLIPPY, "    Finished `dev` profile [unoptimized] target(s) in 0.01s\n"),
+    "eslint": ([_ESLINT], [{**_ESLINT, "usedDeprecatedRules": [_DEPRECATED]}], [], ""),
+    "golangci-lint": ({"Issues": None, "Report": {"Linters": [{"Name": "govet"}]}}, {"Issues": []}, "0 issues.\n"),
+    "import-linter": ("Contracts: 5 kept, 0 broken.\n",),
+    "jshint": ("", '<?xml version="1.0"?>\n<checkstyle version="4.3">\n</checkstyle>\n'),
+    "knip": ({"files": [], "issues": []}, "✂️  Excellent, Knip found no issues.\n"),
+    "mypy": ("Success: no issues found in 1 source file\n",),
+    "other-type-checkers": ("0 errors\n",),
+    "oxlint": ({"diagnostics": [], "number_of_files": 1, "number_of_rules": 96}, "Found 0 warnings and 0 errors.\n"),
+    "phpstan": ({"totals": {"errors": 0, "file_errors": 0}, "files": [], "errors": []}, " [OK] No errors\n"),
+    "prettier": ("Checking formatting...\nAll matched files use Prettier code style!\n",),
+    "publint": ("All good!\n",),
+    "pylint": ([], _PYLINT, "\n------\nYour code has been rated at 10.00/10\n"),
+    "pyright": ({"version": "1.1", "generalDiagnostics": [], "summary": {"errorCount": 0}}, "0 errors, 0 warnings\n"),
+    "rubocop": (_RUBOCOP, "Inspecting 1 file\n.\n\n1 file inspected, no offenses detected\n"),
+    "ruff": ([], "All checks passed!\n"),
+    "shellcheck": ([], {"comments": []}, ""),
+    "sorbet": ("No errors! Great job.\n",),
+    "stylelint": ([_STYLELINT], ""),
+    "xo": ([_ESLINT], ""),
+}
+# One warning of each linter that tells warnings from errors; the tool then exits 0.
+WARNED = {
+    "biome": {**_BIOME, "diagnostics": [{"severity": "warning", "message": "no", "location": {"path": "a.js", "start": {"line": 1}}}]},
+    "clippy": "warning: unused\n --> src/a.rs:3:5\n  |\n3 | x\n",
+    "eslint": [{**_ESLINT, "messages": [{"ruleId": "semi", "severity": 1, "message": "no", "line": 3}], "warningCount": 1}],
+    "oxlint": {"diagnostics": [{"severity": "warning", "message": "no", "filename": "a.js", "labels": []}], "number_of_files": 1},
+    "pyright": {"generalDiagnostics": [{"file": "/p/a.py", "severity": "warning", "message": "no", "range": {"start": {"line": 2}}}]},
+    "rubocop": {**_RUBOCOP, "files": [{"path": "a.rb", "offenses": [{"severity": "convention", "message": "no", "location": {"line": 3}}]}]},
+    "shellcheck": {"comments": [{"file": "a.sh", "line": 3, "level": "info", "code": 2086, "message": "no"}]},
+    "stylelint": [{**_STYLELINT, "warnings": [{"line": 3, "column": 1, "rule": "r", "severity": "warning", "text": "no"}]}],
+}  # fmt: skip
 EVENTS = (
     [{"Action": "run", "Package": "m", "Test": "TestAdds"}, {"Action": "pass", "Package": "m", "Test": "TestAdds"}],
     [{"type": "test", "event": "ok", "name": "adds"}, {"type": "suite", "event": "ok"}],
@@ -114,6 +164,37 @@ def test_a_sample_of_the_text_of_each_runner_is_read(tool: Tool) -> None:
     assert (reading.tool, reading.collected) == (name, True)
     assert reading.counts is not None
     assert (reading.counts.passed, reading.counts.failed, reading.counts.errors) == (1, 0, 0)
+
+
+FINDING = [tool for tool in tools.tools() if tool.kind in FINDING_KINDS]
+
+
+def as_text(document: object) -> str:
+    return document if isinstance(document, str) else json.dumps(document)
+
+
+@pytest.mark.parametrize("tool", FINDING, ids=lambda tool: tool.name)
+def test_a_report_without_findings_is_a_clean_one(tool: Tool) -> None:
+    for document in CLEAN[tool.name]:
+        text = as_text(document)
+        reading = reports.read(text, tool=tool.name)
+        if not isinstance(document, str) or text.startswith("<"):
+            assert reading is not None, text
+            assert reports.read(text) is not None, text
+            assert reading.details == ()
+        result = reports.judge(reading, exit_code=0, kind=tool.kind, tool=tool.name, log=text)
+        assert (result.ok, result.type, reports.failing_issues(result)) == (True, "passed", []), text
+
+
+@pytest.mark.parametrize("name", WARNED)
+def test_a_warning_of_a_linter_that_exits_0_fails_nothing(name: str) -> None:
+    text = as_text(WARNED[name])
+    reading = reports.read(text, tool=name)
+    assert reading is not None
+    result = reports.judge(reading, exit_code=0, kind="lint", tool=name, log=text)
+    assert (result.ok, len(result.details), reports.failing_issues(result)) == (True, 1, [])
+    failed = reports.judge(reading, exit_code=1, kind="lint", tool=name, log=text)
+    assert (failed.ok, len(reports.failing_issues(failed))) == (False, 1)
 
 
 def test_a_sample_of_every_json_report_is_read() -> None:

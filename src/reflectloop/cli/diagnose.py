@@ -46,7 +46,7 @@ def diagnose(log: Path | None, exit_code: int | None, jsonl: bool, project_dir: 
 
 def _next_step(result: logs.LogDiagnosis) -> str | None:
     known = result.failure.diagnosis if result.failure else None
-    return (known.next_command if known else None) or result.result.suggestion or None
+    return ((known.next_command or known.suggestion) if known else None) or result.result.suggestion or None
 
 
 def _lines(diagnosis: logs.LogDiagnosis) -> Iterator[str]:

@@ -8,12 +8,15 @@ from typing import NamedTuple
 from reflectloop.diagnosis.failure_record import Category, Diagnosis
 from reflectloop.diagnosis.rule import is_word
 from reflectloop.errors import StepFailed, StepTimeout, VerificationFailed
+from reflectloop.verification.reports.messages import line_of
 from reflectloop.verification.result import VerificationResult
 
 _TIMED_OUT = 124  # exit code of timeout(1)
 _NOT_RUNNABLE, _NOT_FOUND = 126, 127
 _SIGNALLED, _LAST_SIGNAL = 128, 64
+_ABSENT = " is not there"  # the end of a summary that names a program
 _CHECKED = {"test", "lint", "type", "build"}
+_FIRST = 1
 _LAST = 8  # rank among the rules: an exit code says less than a line of output
 
 
@@ -69,13 +72,15 @@ def known(result: VerificationResult) -> ExitDiagnosis | None:
     """Return what the outcome or the exit code says about the failure, or None."""
     if result.type == "timeout":
         return ExitDiagnosis("EXTERNAL", _LATE, certain=True)
-    if result.type == "tool_missing":
-        name = result.summary.removesuffix(" is not there")
+    if result.type == "tool_missing" and result.summary.endswith(_ABSENT):
+        name = result.summary.removesuffix(_ABSENT)
         cause = f"{name} is not installed here, or not on the PATH"
         return ExitDiagnosis(
             "ENV",
             _diagnosis("command-missing", cause, result.suggestion, f"command -v {name}" if is_word(name) else None),
         )
+    if result.type == "tool_missing":
+        return ExitDiagnosis("DATA", _diagnosis("no-script", result.summary, result.suggestion, "npm run"), _FIRST)
     if result.type == "test_failure":
         return None  # some runners exit with the number of failures
     return _by_exit(result.exit_code)
@@ -97,7 +102,7 @@ _UNEXPLAINED = {
     "build_failure": ("it does not compile or build", "the code is wrong where the tool says"),
     "lint": ("a linter complains", "the code breaks a rule of the project"),
     "type_error": ("types do not fit", "the code is wrong where the checker says"),
-    "no_tests": ("no test was run", "the selection given to the runner matches nothing"),
+    "no_tests": ("no test was run", "the project has none, or the selection given to the runner matches none"),
 }
 
 
@@ -109,4 +114,6 @@ def unexplained(result: VerificationResult) -> Diagnosis:
     first = next((detail for detail in result.details if detail.error), None)
     if first:
         cause = f"{what}: {first.error}"[:300]
+    if first and result.type == "crashed":
+        cause = f"it reports: {line_of(first)}"[:300]
     return _diagnosis(rule, cause, result.suggestion or "read the end of the log")

@@ -12,9 +12,14 @@ from reflectloop.diagnosis.diagnosis import FailedCommand
 from reflectloop.diagnosis.failure_record import Diagnosis, FailureRecord
 from reflectloop.diagnosis.rule import Rules
 from reflectloop.errors import InvalidInput, StepFailed
+from reflectloop.system import files
 from reflectloop.verification import reports
+from reflectloop.verification.compare import NO_ANSWER
 from reflectloop.verification.result import VerificationResult
 from reflectloop.workspace import project
+
+_LAST_LINES = 8
+_LONGEST = 200
 
 
 class LogDiagnosis(NamedTuple):
@@ -29,6 +34,45 @@ class LogDiagnosis(NamedTuple):
             "result": redacted(self.result.model_dump(mode="json")),
             "failure": redacted(self.failure.as_data()) if self.failure else None,
         }
+
+
+class CheckFault(NamedTuple):
+    """The reason why a check gave no usable result: a tool is missing, crashed, or found nothing to run."""
+
+    check: str
+    summary: str
+    cause: str
+    suggestion: str
+    last_lines: tuple[str, ...]
+    log: str | None
+
+    def lines(self) -> list[str]:
+        """Return the lines that a person reads: the likely cause, what to do, the end of the log and its path."""
+        return [
+            f"{self.check}: " + (f"likely cause: {self.cause}" if self.cause else self.summary),
+            *([f"  suggestion: {self.suggestion}"] if self.suggestion else []),
+            *(f"  | {line}" for line in self.last_lines),
+            *([f"  log: {self.log}"] if self.log else []),
+        ]
+
+
+def fault_of(check: str, result: VerificationResult, rules: Rules | None = None) -> CheckFault | None:
+    """Return why a check gave no usable result; None if it gave one, good or bad."""
+    if result.ok or result.type not in NO_ANSWER:
+        return None
+    path = Path(result.log_path) if result.log_path else None
+    if path is None or not path.is_file():
+        return CheckFault(check, result.summary, "", result.suggestion, (), None)
+    failure = diagnosis.diagnose(lines.without_clock(load(path)), result, rules=rules)
+    known = failure.diagnosis if failure else None
+    return CheckFault(
+        check,
+        result.summary,
+        known.root_cause if known else "",
+        (known.suggestion if known else "") or result.suggestion,
+        tuple(line[:_LONGEST] for line in files.last_lines(path, _LAST_LINES).splitlines() if line.strip()),
+        str(path),
+    )
 
 
 def use_project(start: Path) -> Rules:

@@ -109,7 +109,8 @@ class RuleMatch(NamedTuple):
         )
 
     def _filled(self, text: str) -> str:
-        return _HOLE.sub(lambda hole: self.named.get(hole[1], "")[:_LONGEST] or "it", text)
+        values = {"line": self.line.strip(), **self.named}
+        return _HOLE.sub(lambda hole: values.get(hole[1], "")[:_LONGEST] or "it", text)
 
     def _command(self) -> str | None:
         """Return the rule's command, or None if a value from the log is more than a plain shell word."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from reflectloop.verification.result import FINDING_KINDS, Detail, Outcome, VerificationResult
+from reflectloop.verification import reports
+from reflectloop.verification.result import FINDING_KINDS, Outcome, VerificationResult
 
 # Results of these types say nothing about single tests: the check itself did not finish.
 NO_ANSWER = frozenset(
@@ -16,7 +16,6 @@ NO_ANSWER = frozenset(
 _RED = frozenset(("failed", "error"))
 _GREEN = frozenset(("passed", "xpassed"))
 _NOT_RUN = frozenset(("skipped", "xfailed"))
-_PLACES = re.compile(r"\b(?:line |at )?\d+(?::\d+)?\b")
 
 
 class Comparison(NamedTuple):
@@ -42,6 +41,11 @@ class Comparison(NamedTuple):
     def joined(self, other: Comparison) -> Comparison:
         return Comparison(*(tuple(sorted({*mine, *theirs})) for mine, theirs in zip(self, other, strict=True)))
 
+    def dropping(self, names: Iterable[str]) -> Comparison:
+        """Leave these tests out, since a finding of its own says what became of them."""
+        dropped = set(names)
+        return Comparison(*(tuple(name for name in group if name not in dropped) for group in self))
+
     def without(self, flaky: Iterable[str]) -> Comparison:
         """Report these tests as flaky instead; a flaky test proves nothing, neither good nor bad."""
         names = set(flaky)
@@ -51,15 +55,17 @@ class Comparison(NamedTuple):
 
 def compare(base: VerificationResult, now: VerificationResult) -> Comparison:
     """Compare by test if both sides name their tests, by issue if they name issues, otherwise by the outcome alone."""
-    if base.type in NO_ANSWER or now.type in NO_ANSWER:
-        return _by_outcome(base, now)
+    unanswered = base.type in NO_ANSWER or now.type in NO_ANSWER
     if base.kind in FINDING_KINDS:
-        return _by_issue(base.details, now.details)
-    if _names_failures_only(base) and (_names_failures_only(now) or not now.tests):
+        return _by_outcome(base, now) if unanswered else _by_issue(base, now)
+    if not unanswered and _names_failures_only(base) and (_names_failures_only(now) or not now.tests):
         return _by_failure(base, now)
-    if base.tests or now.tests:
+    # A check may end badly for another reason than its tests, such as low coverage: its tests still say what broke.
+    if base.tests and now.tests:
         return by_test(base.tests, now.tests)
-    return _by_outcome(base, now)
+    if unanswered:
+        return _by_outcome(base, now)
+    return by_test(base.tests, now.tests) if base.tests or now.tests else _by_outcome(base, now)
 
 
 def _names_failures_only(result: VerificationResult) -> bool:
@@ -105,24 +111,38 @@ def by_test(base: Mapping[str, Outcome], now: Mapping[str, Outcome]) -> Comparis
     )
 
 
-def _by_issue(base: Iterable[Detail], now: Iterable[Detail]) -> Comparison:
+def _by_issue(base: VerificationResult, now: VerificationResult) -> Comparison:
     """Compare issues by file, rule and text, ignoring their line, so that existing issues do not count."""
-    before, after = Counter(map(_issue, base)), Counter(map(_issue, now))
+    before, after = _issues(base), _issues(now)
     return Comparison(
-        fixed=tuple(sorted((before - after).elements())),
-        newly_failing=tuple(sorted((after - before).elements())),
-        pre_existing=tuple(sorted((before & after).elements())),
+        fixed=_beyond(before, after),
+        newly_failing=_beyond(after, before),
+        pre_existing=tuple(sorted(issue for key, issues in after.items() for issue in issues[: len(before[key])])),
     )
 
 
-def _issue(detail: Detail) -> str:
-    return f"{detail.file or '?'}: {detail.rule or ''} {_PLACES.sub('N', detail.error)}".strip()
+def _issues(result: VerificationResult) -> defaultdict[str, list[str]]:
+    """Return the issues that fail a check as people read them, under what makes each the same after a change."""
+    issues: defaultdict[str, list[str]] = defaultdict(list)
+    for item in reports.failing_issues(result):
+        issues[reports.issue_key(item)].append(reports.issue_shown(item))
+    return issues
+
+
+def _beyond(some: defaultdict[str, list[str]], others: defaultdict[str, list[str]]) -> tuple[str, ...]:
+    return tuple(sorted(issue for key, issues in some.items() for issue in issues[len(others[key]) :]))
 
 
 def _by_outcome(base: VerificationResult, now: VerificationResult) -> Comparison:
-    """Compare results without named tests by their outcome and their counts."""
+    """Compare results without named tests by their outcome and their counts.
+
+    Tests that fail now are new failures if base gave no result: nothing shows that they failed before.
+    """
     name = now.summary if not now.ok else base.summary
     lost = base.counts.passed - now.counts.passed if now.ok and base.ok else 0
+    failing = tuple(sorted(name for name, outcome in now.tests.items() if outcome in _RED))
+    if failing and base.type in NO_ANSWER:
+        return Comparison(newly_failing=failing)
     return Comparison(
         fixed=(name,) if now.ok and not base.ok else (),
         newly_failing=(name,) if base.ok and not now.ok else (),

@@ -7,9 +7,9 @@ from typing import Any
 
 from reflectloop.verification.reports import locations, report_builder, tool_signs
 from reflectloop.verification.reports.report_builder import ReportBuilder, Severity
-from reflectloop.verification.result import ReportReading
+from reflectloop.verification.result import FINDING_KINDS, ReportReading
 from reflectloop.verification.tools.json_values import number_of, text_of
-from reflectloop.verification.tools.registry import tools
+from reflectloop.verification.tools.registry import by_name, tools
 
 _DEEPEST = 60
 _WHERE = 4  # levels of nested location objects
@@ -185,14 +185,21 @@ def _are_issues(things: list[Any]) -> bool:
     return bool(keys & set(_MESSAGE)) and bool(keys & {*_LINE, *_RULE[:-1], "range", "location", "pos"})
 
 
-def read(root: object) -> ReportReading | None:
+def read(root: object, tool: str | None = None) -> ReportReading | None:
+    """Read findings, or return None if the document is no report of findings.
+
+    A document without any is a clean report if its shape is known, or if the tool that was asked for it is a linter.
+    """
     reader = _Reader()
     reader.walk(root)
     reader.report.tool = _tool(root)
     reader.report.kind = tool_signs.kind_of(reader.report.tool)
     if reader.report.kind == "test":
         reader.report.kind = "lint"
-    return reader.report.reading() if reader.report.details or _known_empty(root) else None
+    asked = by_name().get(tool or "")
+    if reader.report.details or _known_empty(root, reader.report.tool) or (asked and asked.kind in FINDING_KINDS):
+        return reader.report.reading()
+    return None
 
 
 def _tool(root: object) -> str:
@@ -209,19 +216,23 @@ def _tool(root: object) -> str:
     return "json"
 
 
-def _known_empty(root: object) -> bool:
+# Keys under which reports list their findings, in lower case.
+_LISTS = frozenset(
+    "runs issues results violations generaldiagnostics offenses warnings matches messages vulnerabilities".split()  # noqa: SIM905
+)
+_LISTS_OF_A_FILE = _LISTS | {"errors", "diagnostics", "findings", "problems"}
+
+
+def _known_empty(root: object, tool: str) -> bool:
     """Return True if the report has a known shape and lists no findings."""
-    if root == []:
+    if root == [] or tool != "json":
         return True
-    listed = (
-        "runs",
-        "issues",
-        "Issues",
-        "results",
-        "violations",
-        "generalDiagnostics",
-        "offenses",
-        "warnings",
-        "matches",
-    )
-    return isinstance(root, dict) and any(isinstance(root.get(name), list | dict) for name in listed)
+    if isinstance(root, dict):
+        return any(_plain(key) in _LISTS and isinstance(value, list | dict | None) for key, value in root.items())
+    return isinstance(root, list) and all(isinstance(entry, dict) and _is_clean_file(entry) for entry in root)
+
+
+def _is_clean_file(entry: dict[str, Any]) -> bool:
+    """Return True for a file with an empty list of findings, as linters write one for each file."""
+    keys = {_plain(key): value for key, value in entry.items()}
+    return _path(keys) is not None and any(keys.get(name) == [] for name in _LISTS_OF_A_FILE)

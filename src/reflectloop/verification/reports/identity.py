@@ -1,9 +1,11 @@
-"""Build test names the way the test runner writes them, as far as a report allows."""
+"""Name tests the way their runner writes them, as far as a report allows, and the issues of linters."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+
+from reflectloop.verification.result import Detail, VerificationResult
 
 _TEST_MODULE = re.compile(r"^(?:tests?_.*|.*_tests?|tests?|conftest)$")
 
@@ -51,3 +53,28 @@ def plain(scope: str, name: str, file: str = "") -> str:
     if scope and scope != name:
         parts.append(scope)
     return "::".join([*parts, name or "(without a name)"])
+
+
+_NUMBERS = re.compile(r"\b(?:line |at )?\d+(?::\d+)?\b")
+_COUNTS_WARNINGS = "--max-warnings"
+
+
+def failing_issues(result: VerificationResult) -> list[Detail]:
+    """Return the issues that fail a check: errors, and all of them where the tool failed because of warnings."""
+    errors = [item for item in result.details if item.severity == "error"]
+    warned = result.exit_code not in (0, None) and (
+        not errors or any(_COUNTS_WARNINGS in word for word in result.command)
+    )
+    return list(result.details) if warned else errors
+
+
+def issue_key(item: Detail) -> str:
+    """Return what makes an issue the same one after a change: its file, rule and text, without lines and numbers."""
+    return f"{item.file or '?'}: {item.rule or ''} {_NUMBERS.sub('N', item.error)}"
+
+
+def issue_shown(item: Detail) -> str:
+    """Return an issue for a person: the place, the rule once, and the message as the tool wrote it."""
+    place = f"{item.file or '?'}{f':{item.line}' if item.line else ''}"
+    rule = f"{item.rule} " if item.rule and item.rule not in item.error else ""
+    return f"{place}: {rule}{item.error}"

@@ -102,6 +102,23 @@ def absent(tool: str) -> ResultVerdict:
     )
 
 
+def no_script(name: str) -> ResultVerdict:
+    return ResultVerdict(
+        "tool_missing", f"package.json has no script {name!r}", "correct the name of the script, or add the script"
+    )
+
+
+def reported(details: Sequence[Detail]) -> ResultVerdict:
+    """Word the errors of an unknown tool, which name no place in a file."""
+    many = f"{len(details)} errors, the first: " if len(details) > 1 else ""
+    return ResultVerdict("crashed", f"{many}{line_of(details[0])}"[:240], "read the log around the first error")
+
+
+def line_of(item: Detail) -> str:
+    """Return an error as the log has it."""
+    return item.context.splitlines()[0].strip() if item.context and not item.line else item.error
+
+
 def late(tool: str) -> ResultVerdict:
     return ResultVerdict(
         "timeout", f"{tool}: ran past its time limit", "look for what hangs, or raise the check's timeout_s"

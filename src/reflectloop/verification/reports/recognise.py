@@ -24,6 +24,7 @@ from reflectloop.verification.result import ReportReading
 from reflectloop.verification.tools.record import Output
 from reflectloop.verification.tools.registry import by_name, tools
 
+UNKNOWN_TOOL = "log"  # name of the tool of a log that none is recognised in
 _MOST_LINES = 2_000_000
 _STARTS = 40  # positions at which a document may begin
 
@@ -123,9 +124,9 @@ def _structured(text: str, tool: str | None, *, is_json: bool) -> ReportReading 
         return None
     root = _json_document(text)
     if root is not None:
-        return json_reports.read(root) or findings_json.read(root)
+        return json_reports.read(root) or findings_json.read(root, tool)
     events, cut = _json_lines(text)
-    reading = events and (json_reports.read_events(events, cut=cut) or findings_json.read(events))
+    reading = events and (json_reports.read_events(events, cut=cut) or findings_json.read(events, tool))
     if reading:
         return reading
     return _refused(tool or "json", "it is not readable JSON") if is_json and text.lstrip()[:2] in _OPENINGS else None
@@ -138,7 +139,8 @@ def _log(text: str, tool: str | None) -> ReportReading | None:
 
 def _of_runner(text: str, lines: list[str], tool: str | None) -> ReportReading | None:
     if tap.looks(text):
-        return tap.read(text, lines)
+        known = by_name().get(tool or "")
+        return tap.read(text, lines, comments=known is not None and known.output.tap_comments)
     matching = [reading for output in (known.output for known in tools()) for reading in _readings(output, text, lines)]
     return _chosen(matching, tool).reading if matching else None
 
@@ -176,9 +178,11 @@ def _complaints(lines: list[str], tool: str | None) -> ReportReading | None:
     some = tool_signs.sample(lines)
     name = tool or tool_signs.recognise(some)
     kind = tool_signs.kind_of(name) if name else "lint"
-    details = issues.details(lines, "warning" if kind == "build" else "error")
+    known = by_name().get(name or "")
+    has_levels = kind == "build" and not (known and known.output.errors_only)
+    details = issues.details(lines, "warning" if has_levels else "error")
     if not details:
         details = issues.without_place(lines)
     if details or (name and tool_signs.says_clean(some)):
-        return ReportReading(name or "log", kind, tuple(details))
+        return ReportReading(name or UNKNOWN_TOOL, kind, tuple(details))
     return None

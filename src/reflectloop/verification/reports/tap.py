@@ -18,6 +18,7 @@ _BAIL = re.compile(r"^ *Bail out!(.*)$", re.MULTILINE)
 _LOOKS = re.compile(r"^(?:TAP version \d+|1\.\.\d+|(?:not )?ok \d+\b.*|(?:not )?ok - .*)$", re.MULTILINE)
 _STARTS = re.compile(r"^TAP version \d+$|^1\.\.\d+(?: |$)|^# Subtest: ", re.MULTILINE)
 _SUM = re.compile(r"^# (tests|pass|fail|skipped|todo|cancelled) (\d+)$", re.MULTILINE)
+_COMMENT = re.compile(r"^# (?!(?:tests|pass|fail|skip|todo) +\d+$|ok$)(?P<name>\S.*)$")
 _FIELD = re.compile(r"^\s+(?P<name>location|error|message|at|file|line|type|failureType): *(?P<value>.*)$")
 
 
@@ -29,8 +30,9 @@ def looks(text: str) -> bool:
 
 
 class _Reader:
-    def __init__(self) -> None:
+    def __init__(self, *, comments: bool) -> None:
         self.report = ReportBuilder("tap")
+        self._comments = comments
         self.names: list[tuple[int, str]] = []  # the enclosing subtests, by indentation
         self.had_children: set[int] = set()
         self.planned: dict[int, int] = {}
@@ -40,6 +42,8 @@ class _Reader:
         for number, line in enumerate(lines):
             if begun := _SUBTEST.match(line):
                 self._enter(len(begun["indent"]), begun["name"].strip())
+            elif self._comments and (comment := _COMMENT.match(line)):
+                self.names = [(-1, comment["name"].strip())]
             elif plan := _PLAN.match(line):
                 self.planned[len(plan["indent"])] = int(plan["count"])
             elif point := _POINT.match(line):
@@ -112,8 +116,9 @@ def _diagnostic(lines: list[str], number: int, indent: int) -> tuple[dict[str, s
     return fields, "\n".join(block)
 
 
-def read(text: str, lines: list[str]) -> ReportReading:
-    reader = _Reader()
+def read(text: str, lines: list[str], *, comments: bool = False) -> ReportReading:
+    """Read TAP; with `comments`, a comment names the test that the assertions below it are part of."""
+    reader = _Reader(comments=comments)
     reader.go(lines)
     report = reader.report
     if bail := _BAIL.search(text):

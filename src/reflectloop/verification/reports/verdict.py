@@ -9,8 +9,16 @@ from typing import NamedTuple
 
 from reflectloop.verification.reports import messages, recognise
 from reflectloop.verification.reports.messages import ResultVerdict
+from reflectloop.verification.reports.recognise import UNKNOWN_TOOL
 from reflectloop.verification.reports.report_builder import CUT
-from reflectloop.verification.result import FAILURES, Counts, Detail, Kind, ReportReading, VerificationResult
+from reflectloop.verification.result import (
+    FAILURES,
+    Counts,
+    Detail,
+    Kind,
+    ReportReading,
+    VerificationResult,
+)
 from reflectloop.verification.tools.registry import by_name
 
 _SHELL_NOT_RUNNABLE = {126, 127}
@@ -26,10 +34,7 @@ _NOT_STARTED = tuple(
         r"^zsh: command not found: (?P<tool>\S+)$",
         r"^(?:\S*/)?(?:env|timeout|nice|sudo|bwrap): .{0,40}?[‘'\"]?(?P<tool>[\w./@+-]+)[’'\"]?: (?:No |Perm|comm).*$",
         r"^make(?:\[\d+\])?: (?P<tool>[^\s:]+): (?:No such file or directory|Command not found|Permission denied)$",
-        r"^npm (?:ERR!|error) [Mm]issing script: \"?(?P<tool>[\w:.-]+)\"?$",
-        r"^ ?(?:error|ERR_PNPM_\w+):? {1,2}(?:Missing script:?|Command) \"?(?P<tool>[\w:.-]+)\"?(?: not found.*)?$",
         r"^(?:npm (?:ERR!|error)|npx:) could not determine executable to run.*(?P<tool>)$",
-        r"^(?:Usage Error: )?Couldn't find a script named \"(?P<tool>[\w:.-]+)\".*$",
         r"^error: no such (?:command|subcommand): `(?P<tool>[\w-]+)`$",
         r"^error: '(?P<tool>cargo-[\w-]+)' is not installed for the toolchain .*$",
         r"^bundler: command not found: (?P<tool>\S+)$",
@@ -40,6 +45,11 @@ _NOT_STARTED = tuple(
         r"^error: Failed to spawn: `(?P<tool>[^`]+)`$",
         r"^Error: Could not find or load main class (?P<tool>\S+)$",
     )
+)
+_NO_SCRIPT = re.compile(
+    r"^(?:npm (?:ERR!|error) [Mm]issing script: | ?(?:error|ERR_PNPM_\w+):? {1,2}(?:Missing script:?|Command) |"
+    r"(?:Usage Error: )?Couldn't find a script named )\"?(?P<name>[\w:.-]+)\"?",
+    re.MULTILINE,
 )
 
 
@@ -66,7 +76,7 @@ def _command_name(log: str, command: Sequence[str], name: str | None) -> str | N
     """Return the command's name for exit code 126 or 127 if the log is empty or names it, or else None."""
     names = [word for word in (name, *command[:1]) if word]
     if not log.strip():
-        return names[0].rpartition("/")[2] if names else "the tool"
+        return names[-1].rpartition("/")[2] if names else "the tool"  # the command itself could not be started
     tail = log[-_NEAR_END:]
     return next((word.rpartition("/")[2] for word in names if word.rpartition("/")[2] in tail), None)
 
@@ -111,9 +121,13 @@ def judge(
     duration_ms: int = 0,
     log: str = "",
     log_path: str | None = None,
+    top: str | None = None,
 ) -> VerificationResult:
-    """Judge a check by its report, or by its log without one; a failing exit code is never a pass."""
-    known = reading or (recognise.read(log, tool=tool) if log else None)
+    """Judge a check by its report, or by its log without one; a failing exit code is never a pass.
+
+    Files below `top`, the folder of the project, are named relative to it.
+    """
+    known = _with_parts(reading, tool, log) if reading else recognise.read(log, tool=tool) if log else None
     case = JudgeInput(
         known,
         exit_code,
@@ -128,7 +142,7 @@ def judge(
         ok=verdict.type == "passed",
         type=verdict.type,
         summary=verdict.summary,
-        details=case.details,
+        details=_relative(case.details, top) if top else case.details,
         suggestion=verdict.next_step,
         kind=case.kind,
         tool=tool or (known.tool if known else None),
@@ -138,6 +152,29 @@ def judge(
         counts=case.counts,
         tests=dict(known.tests) if known else {},
         log_path=log_path,
+    )
+
+
+def _with_parts(reading: ReportReading, tool: str | None, log: str) -> ReportReading:
+    """Return the reading in which a test is passed if only a part of it was skipped."""
+    known = by_name().get(tool or reading.tool)
+    skipped = [name for name, outcome in reading.tests.items() if outcome == "skipped"]
+    if known is None or known.output.passed_in_log is None or not skipped or reading.counts is None:
+        return reading
+    passed = known.output.passed_in_log(log).intersection(skipped)
+    counts = {"passed": reading.counts.passed + len(passed), "skipped": max(0, reading.counts.skipped - len(passed))}
+    return reading._replace(
+        tests={**reading.tests, **dict.fromkeys(passed, "passed")}, counts=reading.counts.model_copy(update=counts)
+    )
+
+
+def _relative(details: Sequence[Detail], top: str) -> tuple[Detail, ...]:
+    prefix = f"{top.rstrip('/')}/"
+    return tuple(
+        item.model_copy(update={"file": item.file.removeprefix(prefix)})
+        if item.file and item.file.startswith(prefix)
+        else item
+        for item in details
     )
 
 
@@ -186,6 +223,9 @@ def _signalled(case: JudgeInput) -> ResultVerdict | None:
 def _absent(case: JudgeInput) -> ResultVerdict | None:
     if case.reading and (case.reading.tests or case.failures or case.counts.passed):
         return None  # it ran, so "not found" in its output is about something else
+    script = _NO_SCRIPT.search(case.log) if case.exit_code != 0 else None
+    if script:
+        return messages.no_script(script["name"])
     name = tool(case.exit_code, case.log, case.command, case.tool)
     return messages.absent(name) if name else None
 
@@ -261,5 +301,11 @@ def _complained(case: JudgeInput) -> ResultVerdict | None:
         return None
     if not case.details:
         return messages.failed_unread(case.tool, case.exit_code or 0, case.kind, case.log)
-    kind = case.kind if case.kind in FAILURES else case.reading.kind
+    return _of_details(case, case.reading)
+
+
+def _of_details(case: JudgeInput, reading: ReportReading) -> ResultVerdict:
+    if reading.tool == UNKNOWN_TOOL and not any(item.line for item in case.details):
+        return messages.reported(case.details)
+    kind = case.kind if case.kind in FAILURES else reading.kind
     return messages.complained(FAILURES.get(kind, "build_failure"), case.tool, case.details)

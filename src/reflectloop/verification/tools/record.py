@@ -148,8 +148,12 @@ class Output:
     dotted_junit_ids: bool = False  # its JUnit names are dotted, from which its ids are built
     findings_keys: str = ""  # keys of a JSON report of findings
     signs: str = ""  # pattern of its output
+    errors_only: bool = False  # a message without a level is an error, though a build's may be a warning
     clean: str = ""  # pattern of the line that says there are no findings
     none_collected: int | None = None  # exit code if no test was collected
+    # Returns the tests that a log calls passed, if the report calls a test skipped of which one part was.
+    passed_in_log: Callable[[str], frozenset[str]] | None = None
+    tap_comments: bool = False  # its TAP names each test in a comment above the assertions
     runs_programs: bool = False  # each test in its report is a program, whose output may name cases
 
 
@@ -293,6 +297,7 @@ class PythonLinter:
     hooks: tuple[str, ...]  # names of pre-commit hooks
     sections: tuple[str, ...] = ()  # of setup.cfg and tox.ini
     command: tuple[str, ...] = ()  # none: the tool on the project's sources
+    left_out: frozenset[str] = frozenset()  # options about output, fixes and caches, which judge nothing
     names_its_files: Callable[[ProjectPart], bool] | None = None  # True if its settings say what it checks
 
 

@@ -68,6 +68,7 @@ TOOLS = (
     record.Tool(
         name="shellcheck",
         kind="lint",
+        output=record.Output(findings_keys="comments"),
         files=record.Files(lint=".shellcheckrc", commands="shellcheck"),
         tampering=record.Tampering(silences_line=("shellcheck disable",)),
     ),

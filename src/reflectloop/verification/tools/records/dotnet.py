@@ -28,7 +28,13 @@ def _covers(part: ProjectPart, folder: str) -> bool:  # noqa: ARG001
     return True
 
 
-def _select(tests: Sequence[str]) -> tuple[str, ...]:
+_ENDINGS = (".cs", ".fs", ".vb")
+
+
+def _select(tests: Sequence[str]) -> tuple[str, ...] | None:
+    """Select tests by their full names; None for a file, whose classes may have any name."""
+    if any(test.endswith(_ENDINGS) for test in tests):
+        return None
     return ("--filter", "|".join(f"FullyQualifiedName={test}" for test in tests))
 
 

@@ -65,6 +65,7 @@ TOOLS = (
         name="biome",
         kind="lint",
         call=_LINTER,
+        output=record.Output(findings_keys="summary diagnostics command"),
         files=record.Files(lint="biome.json*", executables="biome", commands="biome"),
         tampering=record.Tampering(silences_file=(r"/\*\s*biome-ignore-all",), silences_line=("biome-ignore",)),
     ),
@@ -72,6 +73,7 @@ TOOLS = (
         name="stylelint",
         kind="lint",
         call=_LINTER,
+        output=record.Output(findings_keys="source warnings"),
         files=record.Files(
             lint=".stylelintrc* stylelint.config.* .stylelintignore",
             executables="stylelint",
@@ -83,7 +85,13 @@ TOOLS = (
     record.Tool(
         name="standard", kind="lint", call=_LINTER, files=record.Files(package_keys="standard", commands="standard")
     ),
-    record.Tool(name="oxlint", kind="lint", call=_LINTER, files=record.Files(lint=".oxlintrc*")),
+    record.Tool(
+        name="oxlint",
+        kind="lint",
+        call=_LINTER,
+        output=record.Output(findings_keys="diagnostics number_of_files"),
+        files=record.Files(lint=".oxlintrc*"),
+    ),
     record.Tool(name="knip", kind="lint", call=_LINTER),
     record.Tool(name="publint", kind="lint", call=_LINTER),
     record.Tool(name="attw", kind="lint", call=_LINTER),

@@ -8,7 +8,7 @@ from itertools import islice
 from reflectloop.verification.result import DetectedCheck
 from reflectloop.verification.tools import javascript, record
 from reflectloop.verification.tools.project import PackageScripts, ProjectPart
-from reflectloop.verification.tools.selectors import by_pattern
+from reflectloop.verification.tools.selectors import by_pattern, files_alone
 
 _IMPORTED = re.compile(r"""["']node:test["']""")
 _LOOKED_AT = 40  # number of test files read
@@ -94,6 +94,16 @@ TOOLS = (
         detect=record.NodeTool(find=javascript.configured("ava", r"^ava\.config\.", ("ava",))),
         output=record.Output(kinds=(("test", "ava"),)),
         files=record.Files(runner="ava.config.*", executables="ava", package_keys="ava", commands="ava"),
+        tampering=record.Tampering(
+            settings=(
+                record.SettingRule(r"(?:ava\.)?files", "including", first=True),
+                record.SettingRule(
+                    r"(?:ava\.)?(?:concurrency|timeout|workerThreads|verbose|cache|serial|extensions|"
+                    r"typescript|environmentVariables|babel|tap|utilizeParallelBuilds|sortTestFiles|watchMode)(?:\..*)?",
+                    "harmless",
+                ),
+            )
+        ),
     ),
     record.Tool(
         name="tap",
@@ -104,7 +114,21 @@ TOOLS = (
         endings=javascript.ENDINGS,
         detect=record.NodeTool(find=javascript.configured("tap", r"^\.taprc$", ("tap",))),
         output=record.Output(kinds=(("test", "tap"),)),
-        files=record.Files(runner=".taprc", executables="tap", package_keys="tap", commands="tap"),
+        files=record.Files(
+            runner=".taprc",
+            executables="tap",
+            package_keys="tap",
+            commands="tap",
+            parts=(record.PartReader(r"\.taprc", "yaml"),),
+        ),
     ),
-    record.Tool(name="tape", kind="test", call=record.Call(programs=("tape",)), run=record.Run(format="tap")),
+    record.Tool(
+        name="tape",
+        kind="test",
+        call=record.Call(programs=("tape",)),
+        run=record.Run(format="tap", valued=frozenset(["-r", "--require", "-i", "--ignore"])),
+        select=record.Selector(files_alone),
+        endings=javascript.ENDINGS,
+        output=record.Output(tap_comments=True),
+    ),
 )

@@ -92,7 +92,7 @@ TOOLS = (
     record.Tool(
         name="phpstan",
         kind="lint",
-        output=record.Output(clean=r"\[OK\] No errors"),
+        output=record.Output(clean=r"\[OK\] No errors", findings_keys="totals files errors"),
         files=record.Files(
             lint="phpstan*.neon* psalm*.xml* phpcs.xml* .phpcs.xml* .php-cs-fixer* .php_cs* rector.php",
             executables="phpstan",

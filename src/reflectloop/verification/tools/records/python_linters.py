@@ -174,7 +174,9 @@ TOOLS = (
         kind="lint",
         precedence=85,
         output=record.Output(
-            signs=r"^Your code has been rated at |^\*{5,} Module ", clean=r"Your code has been rated at 10\.00/10.*"
+            signs=r"^Your code has been rated at |^\*{5,} Module ",
+            clean=r"Your code has been rated at 10\.00/10.*",
+            findings_keys="messages statistics",
         ),
         files=record.Files(
             lint=".pylintrc* pylintrc",
@@ -221,6 +223,7 @@ TOOLS = (
     record.Tool(
         name="bandit",
         kind="lint",
+        output=record.Output(findings_keys="errors metrics results"),
         files=record.Files(
             lint=".bandit*",
             modules="bandit",

@@ -127,7 +127,7 @@ TOOLS = (
         call=record.Call(programs=("rubocop",)),
         run=record.Run(format="rubocop-json", place="file", arguments=("--format", "json", "--out", "{report}")),
         output=record.Output(
-            findings_keys="offenses",
+            findings_keys="metadata files summary",
             signs=r"^\d+ files? inspected, \d+ offenses?|^\d+ files? inspected, no offenses",
             clean=r"\d+ files? inspected, no offenses detected",
         ),

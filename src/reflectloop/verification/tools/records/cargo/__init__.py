@@ -14,6 +14,8 @@ from reflectloop.verification.tools.hints import hints, of_tool
 from reflectloop.verification.tools.project import ProjectPart, at, listed, table
 
 _TESTED = re.compile(r"#\[(\w+::)*(test|rstest|test_case|quickcheck)\b|\bproptest!|^\s*//[/!] ```\w*$", re.MULTILINE)
+# An example in documentation is named by its item: its line changes with every edit above it.
+_TEST = r"(?P<test>.+?)(?: \(line \d+\))?(?: - (?:should panic|compile(?: fail)?))?"
 _ENV = {"CARGO_TERM_COLOR": "never"}
 _KEYS = frozenset({"lib", "test", "bench", "bin", "lints", "profile", "patch", "replace"})
 _PACKAGE_KEYS = frozenset({"autotests", "autobenches", "autoexamples", "build"})
@@ -131,13 +133,13 @@ TOOLS = (
                 r"^test result: \w+\. .*$",
                 way="all",
                 cases=(
-                    (r"^test (?P<test>.+?)(?: - should panic)? \.\.\. ok$", "passed"),
-                    (r"^test (?P<test>.+?) \.\.\. FAILED$", "failed"),
-                    (r"^test (?P<test>.+?) \.\.\. ignored", "skipped"),
+                    (rf"^test {_TEST} \.\.\. ok$", "passed"),
+                    (rf"^test {_TEST} \.\.\. FAILED$", "failed"),
+                    (rf"^test {_TEST} \.\.\. ignored", "skipped"),
                 ),
                 scope=r"^\s+(?:Running .*deps/|Doc-tests )(?P<test>[\w-]+?)(?:-[0-9a-f]{16}\))?$",
                 flat=True,
-                block=r"^---- (?P<test>.+?)(?: - should panic)? stdout ----$",
+                block=rf"^---- {_TEST} stdout ----$",
                 ends=r"^failures:$|^test result:",
             ),
             events=(

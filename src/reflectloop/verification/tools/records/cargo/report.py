@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from reflectloop.verification.reports import failure, report_builder
@@ -9,6 +10,7 @@ from reflectloop.verification.reports.report_builder import ReportBuilder
 from reflectloop.verification.result import Outcome
 from reflectloop.verification.tools.json_values import number_of, text_of
 
+_LINE = re.compile(r" \(line \d+\)(?: - compile)?$")  # of an example in documentation
 _OUTCOMES: dict[str, Outcome] = {"ok": "passed", "failed": "failed", "ignored": "skipped", "timeout": "failed"}
 
 
@@ -18,7 +20,7 @@ def read_tests(events: list[dict[str, Any]]) -> ReportBuilder:
         outcome = _OUTCOMES.get(text_of(event.get("event")))
         if event.get("type") != "test" or outcome is None:
             continue
-        name = text_of(event.get("name"))
+        name = _LINE.sub("", text_of(event.get("name")))
         text = text_of(event.get("stdout")) or text_of(event.get("message"))
         report.test(name, outcome, failure.detail(name, "", text) if outcome == "failed" else None)
     ended = [event for event in events if event.get("type") == "suite" and event.get("event") != "started"]

@@ -111,13 +111,20 @@ TOOLS = (
         ),
     ),
     record.Tool(name="go-vet", kind="lint", call=record.Call(programs=("go vet",)), run=record.Run()),
-    record.Tool(name="go-build", kind="build", call=record.Call(programs=("go build",)), run=record.Run()),
+    record.Tool(
+        name="go-build",
+        kind="build",
+        call=record.Call(programs=("go build",)),
+        run=record.Run(),
+        output=record.Output(errors_only=True),
+    ),
     record.Tool(
         name="go",  # the compiler, by its messages
         kind="build",
         precedence=41,
         output=record.Output(
             kinds=(("build", "go"),),
+            errors_only=True,
             signs=(
                 r"^# \S+\n(?:\./|\S+/)?\S+\.go:\d+:\d+: |"
                 r"^\S+\.go:\d+:\d+: (?:undefined|cannot use|syntax error)"

@@ -166,6 +166,12 @@ def _read_text(text: str, lines: list[str]) -> Any:  # noqa: ANN401
     return report.read(text, lines)
 
 
+def _passed_in_log(log: str) -> frozenset[str]:
+    from reflectloop.verification.tools.records.pytest import report  # noqa: PLC0415
+
+    return report.passed(log)
+
+
 def _read_events(events: list[dict[str, Any]]) -> Any:  # noqa: ANN401
     from reflectloop.verification.tools.records.pytest import report  # noqa: PLC0415
 
@@ -199,6 +205,8 @@ TOOLS = (
                 "cache_dir={kept}",  # not `-p no:cacheprovider`: `--ff` in addopts and plugins need the cache
                 "--maxfail=0",  # every test gets an outcome, even if the project stops early
                 "--color=no",
+                "--continue-on-collection-errors",  # one file that cannot be loaded hides no other result
+                "-rfEsxXp",  # the report calls a test skipped if a part of it is: the log says which passed
             ),
             valued=frozenset(
                 record.words("-k -m -c -p -o -n -W -r --rootdir --confcutdir --ignore --deselect --cov --maxfail --tb")
@@ -215,6 +223,7 @@ TOOLS = (
             junit_names=("pytest",),
             dotted_junit_ids=True,
             none_collected=5,
+            passed_in_log=_passed_in_log,
         ),
         files=record.Files(
             runner="pytest.ini .pytest.ini pytest.toml .pytest.toml",

@@ -77,6 +77,14 @@ def read(text: str, lines: list[str]) -> RunnerReading | None:
     return RunnerReading(report.reading(_counts([item[1] for item in sums])), at)
 
 
+def passed(log: str) -> frozenset[str]:
+    """Return the tests that the summary at the end of a log calls passed."""
+    summary = log.rpartition("short test summary info")[2]
+    return frozenset(
+        match[2] for line in summary.splitlines() if (match := _NAMED.match(line)) and match[1] == "PASSED"
+    )
+
+
 def _counts(sums: list[str]) -> Counts:
     each = [runner.counts(runner.words(text)) for text in sums]
     total = each[-1] if each else Counts()
