@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from textwrap import dedent
 
+import pytest
+
 from reflectloop.verification import detect
 from reflectloop.verification.result import DetectedCheck
 from support import Repo
@@ -162,11 +164,66 @@ def test_linters_and_type_checkers_count_only_where_they_are_set_up() -> None:
     assert checks["flake8"].command == ("flake8", "a")
 
 
+SOURCES = {"slugify/__init__.py": "", "setup.py": "", "test.py": "import unittest\nclass T(unittest.TestCase): pass\n"}
+STEPS = "jobs:\n  a:\n    steps:\n      - run: |\n          {}\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "command"),
+    [
+        (
+            {"tox.ini": "[testenv:flake8]\ncommands = flake8 --ignore=E501,W503 --statistics slugify/ setup.py\n"},
+            ("flake8", "--ignore=E501,W503", "slugify/", "setup.py"),
+        ),
+        (
+            {"noxfile.py": "def lint(session):\n    session.run('flake8', '--ignore', 'E501', '-v', 'slugify')\n"},
+            ("flake8", "--ignore", "E501", "slugify"),
+        ),
+        (
+            {
+                ".github/workflows/ci.yml": STEPS.format(
+                    "flake8 . --count --exit-zero --max-complexity=10\n          flake8 slugify --select=E9 --show-source"
+                )
+            },
+            ("flake8", "--select=E9", "slugify"),
+        ),
+        (
+            {
+                ".pre-commit-config.yaml": "repos:\n- repo: x\n  hooks:\n  - id: flake8\n    args: [--max-line-length=100]\n"
+            },
+            ("flake8", "--max-line-length=100", "slugify", "test.py"),
+        ),
+        (
+            {"tox.ini": "[testenv]\ncommands =\n  flake8 --jobs {env:J} --extend-ignore=E203 {posargs:slugify}\n"},
+            ("flake8", "--extend-ignore=E203", "slugify"),
+        ),
+    ],
+)
+def test_a_linter_is_run_with_the_options_of_the_project(files: dict[str, str], command: tuple[str, ...]) -> None:
+    assert found({**SOURCES, **files})["flake8"].command == command
+
+
+def test_the_other_linters_have_the_options_of_the_project_too() -> None:
+    checks = found(
+        {
+            **SOURCES,
+            "tox.ini": "[testenv]\ncommands =\n  mypy -p slugify --strict --pretty\n  ruff check --fix --select E,F slugify\n",
+        }
+    )
+    assert checks["mypy"].command == ("mypy", "-p", "slugify", "--strict")
+    assert checks["ruff"].command == ("ruff", "check", "--select", "E,F", "slugify")
+
+
+def test_a_linter_that_never_fails_is_no_check() -> None:
+    files = {**SOURCES, ".github/workflows/ci.yml": STEPS.format("flake8 . --exit-zero")}
+    assert "flake8" not in found(files)
+
+
 def test_a_hook_of_pre_commit_is_a_set_up_linter() -> None:
     hooks = "repos:\n  - repo: x\n    hooks:\n      - id: ruff\n      - id: mypy\n"
     checks = found({".pre-commit-config.yaml": hooks, "src/a/__init__.py": ""})
     assert checks["ruff"].reason == ".pre-commit-config.yaml has the hook ruff"
-    assert checks["mypy"].command == ("mypy", "src")
+    assert checks["mypy"].command == ("mypy", "--ignore-missing-imports", "--scripts-are-modules", "src")
 
 
 def test_extension_modules_are_built_before_anything_is_tested() -> None:
@@ -201,6 +258,28 @@ def test_a_script_that_is_a_row_of_checks_becomes_those_checks() -> None:
         "tsc": ("type", ("tsc", "--noEmit")),
         "mocha": ("test", ("npm", "run", "unit")),
     }
+
+
+def test_the_hooks_of_a_script_are_checks_of_their_own_or_left_out() -> None:
+    scripts = {
+        "pretest": "npm run --silent readme && npm run lint && npm run build",
+        "test": "npm run tests-only",
+        "tests-only": "nyc tape 'test/*.js'",
+        "posttest": "npx npm audit --production",
+        "readme": "evalmd README.md",
+        "lint": "eslint .",
+        "build": "webpack",
+    }
+    checks = found({"package.json": package(scripts=scripts)})
+    assert {name: check.command for name, check in checks.items()} == {
+        "npm-build": ("npm", "run", "build"),
+        "eslint": ("npm", "run", "lint"),
+        "tape": ("tape", "test/*.js"),
+    }
+    whole = {**scripts, "tests-only": "node run.js; node more.js"}
+    assert found({"package.json": package(scripts=whole)})["npm-test"].command == ("npm", "test", "--ignore-scripts")
+    locked = {"package.json": package(scripts=whole), "pnpm-lock.yaml": ""}
+    assert found(locked)["pnpm-test"].command == ("pnpm", "--config.enable-pre-post-scripts=false", "run", "test")
 
 
 def test_the_placeholder_script_and_a_watching_one_are_no_tests() -> None:

@@ -345,6 +345,19 @@ def test_tests_of_node_report_behind_npm_too(tmp_path: Path) -> None:
     assert run(one, project).returncode == 0
 
 
+@needs("node", "npm")
+def test_the_hooks_of_npm_are_not_run_with_the_tests(tmp_path: Path) -> None:
+    scripts = {"pretest": "exit 3", "test": "node --test", "posttest": "exit 4"}
+    (tmp_path / "package.json").write_text(json.dumps({"scripts": scripts}))
+    (tmp_path / "a.test.js").write_text('require("node:test")("good", () => {});\n')
+    report = tmp_path / "report.xml"
+    assert (
+        run(tools.prepare(check("node-test", "npm", "test", "--ignore-scripts"), report=report), tmp_path).returncode
+        == 0
+    )
+    assert [case.get("name") for case in ET.parse(report).getroot().iter("testcase")] == ["good"]
+
+
 def test_titles_are_joined_as_the_runner_joins_them() -> None:
     check = DetectedCheck("jest", "test", "jest", ("jest",))
     chosen = tools.selection(check, ["a.test.js::outer::inner title"])

@@ -35,6 +35,12 @@ _SCRIPTS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
 _EMPTY = re.compile(r"no test specified|^\s*(echo\b[^&|;]*|true|exit 0|:)?\s*$")
 _WATCHES = r"--watch(All)?\b(?!=false)"
 _FIX_FLAGS = frozenset(["--fix", "--write", "--apply"])  # a check must not change files
+_WITHOUT_HOOKS = ("--ignore-scripts",)
+_PNPM_WITHOUT_HOOKS = ("--config.enable-pre-post-scripts=false",)  # yarn and bun have no such option
+_MAKES = re.compile(
+    r"\b(?:build|compile|transpile|tsc|babel|swc|rollup|webpack|esbuild|bundle|generate|codegen|gen|prepare|copy|cp|mkdir|"
+    r"dist|make|node-gyp)\b"
+)
 _DEPTH = 4
 
 
@@ -117,21 +123,45 @@ def _watches() -> re.Pattern[str]:
 
 def _of_script(part: ProjectPart, packed: PackageScripts, name: str, kind: Kind) -> list[DetectedCheck]:
     row = _row(part, packed, name, kind, _DEPTH)
-    return row or [_opaque(part, packed, name, kind)]
+    if row:
+        return row
+    first = _prepared(part, packed, packed.scripts.get(f"pre{name}", ""), f"the script pre{name}", _DEPTH)
+    return [*first, _opaque(part, packed, name, kind)]
 
 
 def _row(part: ProjectPart, packed: PackageScripts, name: str, kind: Kind | None, depth: int) -> list[DetectedCheck]:
     """Return the checks a script consists of, with its hooks, or none if a part is not understood."""
     before, after = (packed.scripts.get(f"{when}{name}", "") for when in ("pre", "post"))
     plain = call(packed.scripts.get(name, ""))
-    if plain and not (before or after or _FIX_FLAGS & {*plain.arguments}):
+    if plain and not (before or after or _FIX_FLAGS & {*plain.arguments} or _only_measures(plain)):
         return [_plain(part, packed, name, plain, kind)]
-    first = _pieces(part, packed, before, f"the script pre{name}", None, depth) if before else []
+    first = list(_prepared(part, packed, before, f"the script pre{name}", depth))
     main = _pieces(part, packed, packed.scripts.get(name, ""), f"the script {name}", kind, depth)
-    if (before and not first) or not main:
-        return [_plain(part, packed, name, plain, kind)] if plain else []
+    if not main and plain:
+        main = [_plain(part, packed, name, plain, kind)]
     # A command after the tests that is not understood is an audit or an upload, not a check.
-    return [*first, *main, *_pieces(part, packed, after, f"the script post{name}", None, depth)]
+    return [*first, *main, *_pieces(part, packed, after, f"the script post{name}", None, depth)] if main else []
+
+
+def _only_measures(plain: RunnerCall) -> bool:
+    """Return True if nyc runs the tool, loading nothing: it writes a cache into node_modules, which is read-only."""
+    around = plain.lead[: plain.begins]
+    return "nyc" in around and not {"-r", "--require"} & {word.partition("=")[0] for word in around}
+
+
+def _prepared(part: ProjectPart, packed: PackageScripts, line: str, source: str, depth: int) -> Iterator[DetectedCheck]:
+    """Yield what a hook before a script runs: checks and builds; anything else, such as a download, is left out."""
+    for piece in line.split("&&") if line else ():
+        argv = split(piece.strip()) or ()
+        checks = _piece(part, packed, piece.strip(), source, None, depth) if depth else []
+        script = script_name(argv)
+        if checks:
+            yield from checks
+        elif script and script in packed.scripts and _MAKES.search(f"{script} {packed.scripts[script]}"):
+            yield _opaque(part, packed, script, "build")
+        elif not script and _MAKES.search(piece):
+            reason = f"package.json: {source} runs {piece.strip()}"
+            yield part.check("npm-prepare", "build", "npm", ("sh", "-c", piece.strip()), reason)
 
 
 def _pieces(
@@ -191,4 +221,8 @@ def _opaque(part: ProjectPart, packed: PackageScripts, name: str, kind: Kind) ->
 
 
 def _run(packed: PackageScripts, name: str) -> tuple[str, ...]:
-    return ("npm", "test") if (packed.manager, name) == ("npm", "test") else (packed.manager, "run", name)
+    """Return the command that runs a script, without its hooks: what they check is a check of its own."""
+    hooked = f"pre{name}" in packed.scripts or f"post{name}" in packed.scripts
+    if packed.manager == "npm":
+        return (*(("npm", "test") if name == "test" else ("npm", "run", name)), *(_WITHOUT_HOOKS if hooked else ()))
+    return (packed.manager, *(_PNPM_WITHOUT_HOOKS if hooked and packed.manager == "pnpm" else ()), "run", name)

@@ -10,7 +10,10 @@ from reflectloop.verification.result import DetectedCheck
 from reflectloop.verification.tools.hints import hints, hook, of_tool
 from reflectloop.verification.tools.project import ProjectPart, at
 from reflectloop.verification.tools.record import Hint, PythonLinter, PythonTool
-from reflectloop.verification.tools.registry import tools
+from reflectloop.verification.tools.registry import by_name, tools
+
+_NAMES_MODULES = frozenset({"-p", "--package", "-m", "--module"})  # paths beside them are refused
+_NEVER_FAILS = frozenset({"--exit-zero"})  # a linter that is run so is no check
 
 
 @cache
@@ -20,7 +23,7 @@ def manifests() -> tuple[str, ...]:
 
 
 def find(part: ProjectPart) -> Iterator[DetectedCheck]:
-    project_hints = hints(part)
+    project_hints = [hint for hint in hints(part) if _NEVER_FAILS.isdisjoint(hint.call.arguments)]
     yield from _first(part, project_hints, "build")
     for tool in tools():
         if isinstance(tool.detect, PythonLinter):
@@ -65,16 +68,34 @@ def _reason(part: ProjectPart, tool: str, linter: PythonLinter, project_hints: S
 
 
 def _command(part: ProjectPart, tool: str, linter: PythonLinter, project_hints: Sequence[Hint]) -> tuple[str, ...]:
+    """Return the linter with the options and on the paths that the project itself uses."""
+    runs = of_tool(project_hints, tool)
+    options, paths = _options(part, tool, linter, runs.call.arguments if runs else ())
     if linter.command:
-        return linter.command
-    if linter.names_its_files and linter.names_its_files(part):
-        return (tool,)
-    return (tool, *(_named(part, of_tool(project_hints, tool)) or _sources(part)))
+        return (*linter.command, *options, *paths)
+    if (linter.names_its_files and linter.names_its_files(part)) or not _NAMES_MODULES.isdisjoint(options):
+        return (tool, *options)
+    return (tool, *options, *(paths or _sources(part)))
 
 
-def _named(part: ProjectPart, runs: Hint | None) -> tuple[str, ...]:
-    arguments = runs.call.arguments if runs else ()
-    return tuple(argument for argument in arguments if part.first([argument]) or part.has_folder(argument.rstrip("/")))
+def _options(
+    part: ProjectPart, tool: str, linter: PythonLinter, arguments: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Split arguments into the options that decide what is an issue, and the paths; the others are left out."""
+    run = by_name()[tool].run
+    valued = run.valued if run else frozenset()
+    options: list[str] = []
+    paths: list[str] = []
+    waiting = list(arguments)
+    while waiting:
+        argument = waiting.pop(0)
+        name = argument.partition("=")[0]
+        value = [waiting.pop(0)] if name in valued and "=" not in argument and waiting else []
+        if argument.startswith("-"):
+            options += [] if name in linter.left_out else [argument, *value]
+        elif part.first([argument]) or part.has_folder(argument.rstrip("/")):
+            paths.append(argument)
+    return tuple(options), tuple(paths)
 
 
 def _sources(part: ProjectPart) -> tuple[str, ...]:

@@ -6,6 +6,8 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
+import yaml
+
 from reflectloop.verification.tools.commands import call
 from reflectloop.verification.tools.project import ProjectPart, at, listed, table
 from reflectloop.verification.tools.record import Hint
@@ -14,16 +16,19 @@ _CI = r"^(\.github/workflows/[^/]+\.ya?ml|\.gitlab-ci\.yml|\.travis\.yml|\.circl
 _MAKE = ("Makefile", "makefile", "GNUmakefile", "justfile", "Justfile", "Taskfile.yml")
 _LEAD = re.compile(r"^(-\s+)?((run|script|cmd|command|entry)\s*:\s*)?([|>][-+]?$)?[@-]*\s*")
 _HOOK = re.compile(r"^[-\s{]*id:\s*[\"']?([\w-]+)", re.MULTILINE)
+_PRE_COMMIT = ".pre-commit-config.yaml"
+_RUN_BY_HOOKS = {"ruff": "ruff check", "ruff-check": "ruff check", "basedpyright": "pyright"}
+_USUAL_ARGUMENTS = {"mypy": ["--ignore-missing-imports", "--scripts-are-modules"]}  # of a hook that names none
 _MAKE_VARIABLE = re.compile(r"\$[({][\w.-]+[)}]/?")
 _TOX_BRACES = re.compile(r"\{(?:posargs|tty)(?::([^{}]*))?\}")
 _TOX_FOLDER = re.compile(r"\{(?:tox_?ini_?dir|tox_?root)\}/?")
 _TOX_PYTHON = re.compile(r"\{env_?python\}")
-_TOX_OTHER = re.compile(r"\S*\{[^{}]*\}\S*")
+_TOX_OTHER = re.compile(r"(?:--[\w-]+\s+)?\S*\{[^{}]*\}\S*")  # with the option whose value it is
 
 
 def hints(part: ProjectPart) -> list[Hint]:
-    """Return the commands in order of trust: test environments, then task tables, then recipes and CI."""
-    sources = (_tox(part), _nox(part), _tasks(part), _make(part), _ci(part))
+    """Return the commands in order of trust: test environments, then task tables, then recipes, CI and hooks."""
+    sources = (_tox(part), _nox(part), _tasks(part), _make(part), _ci(part), _hooks(part))
     return [hint for source in sources for hint in source]
 
 
@@ -33,7 +38,7 @@ def of_tool(project_hints: Iterable[Hint], tool: str) -> Hint | None:
 
 def hook(part: ProjectPart, *names: str) -> str | None:
     """Return the pre-commit hook with one of these names, or None."""
-    hooks = _HOOK.findall(part.text(".pre-commit-config.yaml"))
+    hooks = _HOOK.findall(part.text(_PRE_COMMIT))
     return next((name for name in hooks if name in names), None)
 
 
@@ -119,3 +124,18 @@ def _make(part: ProjectPart) -> Iterator[Hint]:
 def _ci(part: ProjectPart) -> Iterator[Hint]:
     for name in part.matching(_CI):
         yield from _lines(name, part.text(name).splitlines())
+
+
+def _hooks(part: ProjectPart) -> Iterator[Hint]:
+    """Yield the hooks of pre-commit that are calls of a tool, with the arguments they are given."""
+    try:
+        document = yaml.safe_load(part.text(_PRE_COMMIT))
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return
+    for repository in listed(document, "repos"):
+        for entry in listed(repository, "hooks"):
+            name = str(at(entry, "id"))
+            arguments = listed(entry, "args") if at(entry, "args") is not None else _USUAL_ARGUMENTS.get(name, [])
+            tool_call = call((*_RUN_BY_HOOKS.get(name, name).split(), *(str(argument) for argument in arguments)))
+            if tool_call:
+                yield Hint(_PRE_COMMIT, tool_call)

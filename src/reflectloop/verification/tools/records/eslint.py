@@ -41,7 +41,7 @@ TOOLS = (
         ),
         tampering=record.Tampering(
             settings=(record.SettingRule(r"(?:.*\.)?eslintIgnore", "excluding"),),
-            loosens=(r"--max-warnings[ =]-?\d",),
+            loosens=(r"--max-warnings[ =](?:-1|[1-9])",),
             silences_file=(r"^/\*\s*eslint-disable\s*\*/",),
             silences_line=("eslint-disable",),
         ),

@@ -14,6 +14,44 @@ def _names_its_files(part: ProjectPart) -> bool:
     return any(key in settings for settings in tables for key in ("files", "packages", "modules"))
 
 
+_LEFT_OUT = frozenset(
+    record.words(
+        "-q --quiet -v --verbose -j --jobs --color --no-color --statistics --count --fix --diff --watch -w "
+        "--exit-zero --exit-non-zero-on-fix --no-cache --cache-dir --format --output-format --output-file "
+        "--tee --show-source --show-files --benchmark --show-fixes --unsafe-fixes --pretty --no-pretty "
+        "--show-error-codes --show-error-context --show-column-numbers --no-error-summary --install-types "
+        "--non-interactive --junit-xml --html-report --xml-report --txt-report --cobertura-xml-report "
+        "--outputjson --stats --no-incremental --sqlite-cache"
+    )
+)
+_FLAKE8_VALUED = frozenset(
+    record.words(
+        "--ignore --extend-ignore --select --extend-select --max-line-length --max-complexity --max-doc- "
+        "length --exclude --extend-exclude --filename --per-file-ignores --config --append-config --builtins "
+        "--indent-size --format -j --jobs --output-file --color --enable-extensions --application-import- "
+        "names --import-order-style --docstring-convention"
+    )
+)
+_RUFF_VALUED = frozenset(
+    record.words(
+        "--select --ignore --extend-select --extend-ignore --per-file-ignores --extend-per-file-ignores "
+        "--config --exclude --extend-exclude --target-version --line-length --output-format --output-file "
+        "--cache-dir --color --fixable --unfixable"
+    )
+)
+_MYPY_VALUED = frozenset(
+    record.words(
+        "--config-file --python-version --platform --exclude --disable-error-code --enable-error-code "
+        "--follow-imports --cache-dir --python-executable --untyped-calls-exclude --junit-xml --html-report "
+        "--xml-report --txt-report --cobertura-xml-report -p --package -m --module -c --always-true --always- "
+        "false --package-root"
+    )
+)
+_PYRIGHT_VALUED = frozenset(
+    record.words("-p --project --pythonversion --pythonplatform --pythonpath --level -v --venvpath --threads")
+)
+
+
 TOOLS = (
     record.Tool(
         name="ruff",
@@ -23,11 +61,17 @@ TOOLS = (
             programs=("ruff check",), modules=("ruff check", "ruff"), python_program="ruff", python_module=True
         ),
         run=record.Run(
-            format="ruff-json", place="file", arguments=("--output-format=json", "--output-file={report}", "--no-cache")
+            format="ruff-json",
+            place="file",
+            arguments=("--output-format=json", "--output-file={report}", "--no-cache"),
+            valued=_RUFF_VALUED,
         ),
         select=record.Selector(files_alone),
         detect=record.PythonLinter(
-            files=("ruff.toml", ".ruff.toml"), hooks=("ruff", "ruff-check"), command=("ruff", "check")
+            files=("ruff.toml", ".ruff.toml"),
+            hooks=("ruff", "ruff-check"),
+            command=("ruff", "check"),
+            left_out=_LEFT_OUT,
         ),
         output=record.Output(
             signs=r"^All checks passed!$|^Found \d+ errors?\.(?:\n|$)|^ *--> .*\n(?:.*\n){1,12}help: ",
@@ -62,9 +106,9 @@ TOOLS = (
         kind="lint",
         precedence=88,
         call=record.Call(programs=("flake8",), modules=("flake8",), python_program="flake8", python_module=True),
-        run=record.Run(arguments=("--format=default",)),
+        run=record.Run(arguments=("--format=default",), valued=_FLAKE8_VALUED),
         select=record.Selector(files_alone),
-        detect=record.PythonLinter(files=(".flake8",), hooks=("flake8",), sections=("flake8",)),
+        detect=record.PythonLinter(files=(".flake8",), hooks=("flake8",), sections=("flake8",), left_out=_LEFT_OUT),
         files=record.Files(
             lint=".flake8",
             modules="flake8 pyflakes pycodestyle",
@@ -97,10 +141,15 @@ TOOLS = (
                 "--hide-error-context",
                 "--no-color-output",
                 "--cache-dir={kept}",
-            )
+            ),
+            valued=_MYPY_VALUED,
         ),
         detect=record.PythonLinter(
-            files=("mypy.ini", ".mypy.ini"), hooks=("mypy",), sections=("mypy",), names_its_files=_names_its_files
+            files=("mypy.ini", ".mypy.ini"),
+            hooks=("mypy",),
+            sections=("mypy",),
+            names_its_files=_names_its_files,
+            left_out=_LEFT_OUT,
         ),
         output=record.Output(
             kinds=(("type", "mypy"),),
@@ -139,9 +188,12 @@ TOOLS = (
         kind="type",
         precedence=120,
         call=record.Call(programs=("pyright", "basedpyright"), modules=("pyright",), python_program="pyright"),
-        run=record.Run(format="pyright-json", arguments=("--outputjson",)),
+        run=record.Run(format="pyright-json", arguments=("--outputjson",), valued=_PYRIGHT_VALUED),
         detect=record.PythonLinter(
-            files=("pyrightconfig.json",), hooks=("pyright", "basedpyright"), command=("pyright",)
+            files=("pyrightconfig.json",),
+            hooks=("pyright", "basedpyright"),
+            command=("pyright",),
+            left_out=_LEFT_OUT - {"-v"},
         ),
         output=record.Output(
             kinds=(("type", "pyright basedpyright"),),
