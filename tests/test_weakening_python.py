@@ -93,7 +93,7 @@ PYTHON = [
     ("    assert result == 30\n", "    assert result * 0 == 0\n", "assert-replaced", "suspect"),
     ("CASES =", "import shop\n\nshop.price = lambda n: 10 * n\nCASES =", "code-mocked", "weakening"),
     ("CASES =", "pytest.raises = None\nCASES =", "patches-the-runner", "suspect"),
-    ("    assert result == 30\n", "    for _ in []:\n        assert result == 30\n", "assert-conditional", "suspect"),
+    ("    assert result == 30\n", "    for _ in []:\n        assert result == 30\n", "assert-conditional", "weakening"),
     ("    assert result == 30\n", "    def later():\n        assert result == 30\n", "assert-conditional", "suspect"),
     ("    result = price(3)\n", "    price = lambda n: 10 * n\n    result = price(3)\n", "code-mocked", "weakening"),
     ("def test_price():", "def test_price(price=lambda n: n * 10):", "code-mocked", "weakening"),

@@ -7,15 +7,23 @@ import builtins
 from typing import NamedTuple
 
 from reflectloop.verification.tampering.python.checks import Assertion, last_name
-from reflectloop.verification.tampering.python.values import blanked, is_literal, number, tautology, tolerance
-from reflectloop.verification.tampering.python.verdict import Grade, TamperVerdict, short
+from reflectloop.verification.tampering.python.values import (
+    blanked,
+    is_literal,
+    is_written,
+    number,
+    same_values,
+    tautology,
+    tolerance,
+)
+from reflectloop.verification.tampering.python.verdict import Grade, TamperVerdict, side_by_side
 
 
 def raises(old: ast.expr, new: ast.expr) -> TamperVerdict | None:
     """Return what an expected exception lost, or None."""
     if not (isinstance(old, ast.Call) and isinstance(new, ast.Call)):
         return None
-    message = f"`{short(ast.unparse(old))}` became `{short(ast.unparse(new))}`"
+    message = side_by_side(ast.unparse(old), ast.unparse(new))
     before, after = _kinds(old), _kinds(new)
     if wider := [name for name in after if name not in before and _wider(name, before)]:
         return TamperVerdict("raises-wider", f"{message}: {wider[0]} is wider")
@@ -25,9 +33,11 @@ def raises(old: ast.expr, new: ast.expr) -> TamperVerdict | None:
     return TamperVerdict("raises-changed", message, "suspect") if other else None
 
 
-def _message(old: str, new: str | None, message: str) -> TamperVerdict:
+def _message(old: str, new: str | None, message: str) -> TamperVerdict | None:
     if new is None or new in {"'.*'", "''"}:
         return TamperVerdict("raises-wider", f"{message}: any message is accepted")
+    if old.strip("'\"") in new:
+        return None  # a longer message is stricter
     if new.strip("'") in old:
         return TamperVerdict("raises-wider", f"{message}: a shorter message is accepted")
     return TamperVerdict("expected-changed", message, "suspect")
@@ -121,26 +131,24 @@ def compare(old: Assertion, new: Assertion) -> TamperVerdict | None:
     if old.kind == "raises" and new.kind == "raises":
         return raises(old.node, new.node)
     if tautology(new.node) and not tautology(old.node):
-        return TamperVerdict(
-            "assert-always-true", f"`assert {short(new.text)}` always passes; it was `{short(old.text)}`"
-        )
+        return TamperVerdict("assert-always-true", f"{side_by_side(old.text, new.text)}: it always passes")
     if old.kind == "call" and new.kind == "call":
         return _calls(old, new)
     if old.kind == new.kind == "claim":
         return _claims(old, new)
-    return TamperVerdict("assert-replaced", f"`{short(old.text)}` became `{short(new.text)}`", "suspect")
+    return TamperVerdict("assert-replaced", side_by_side(old.text, new.text), "suspect")
 
 
 def _claims(old: Assertion, new: Assertion) -> TamperVerdict | None:
     before = claim(old.node)
     after = _facing(before, claim(new.node))
-    message = f"`{short(old.text)}` became `{short(new.text)}`"
+    message = side_by_side(old.text, new.text)
     if _alternative(old, new):
         return TamperVerdict("assert-weaker", f"{message}: another outcome is allowed too")
-    if _same_sides(old.node, new.node) or _respelled(old.text, new.text) or _same_type(before, after):
+    if same_sides(old.node, new.node) or _respelled(old.text, new.text) or _same_type(before, after):
         return None
     if after.rank < before.rank and _about(before.subject, after.subject):
-        grade: Grade = "suspect" if before.rank - after.rank <= 2 else "weakening"  # noqa: PLR2004 - close relatives
+        grade: Grade = "suspect" if before.rank - after.rank <= _CLOSE else "weakening"
         return (
             None if _same_truth(before, after) else TamperVerdict("assert-weaker", f"{message}: it checks less", grade)
         )
@@ -149,7 +157,17 @@ def _claims(old: Assertion, new: Assertion) -> TamperVerdict | None:
     stricter = after.rank > before.rank and _about(before.subject, after.subject)
     if stricter or (after.rank == before.rank and _same(before, after)) or before.subject == f"len({after.subject})":
         return None
-    return TamperVerdict("assert-replaced", message, "suspect")
+    return TamperVerdict("assert-replaced", message, grade_of_replaced(old, new))
+
+
+_CLOSE = 2  # ranks
+
+
+def grade_of_replaced(old: Assertion, new: Assertion) -> Grade:
+    """Return a weakening where a plain truth stands in the place of a value, even if it is about something else."""
+    if not old.kind == new.kind == "claim":
+        return "suspect"
+    return "weakening" if claim(old.node).rank - claim(new.node).rank > _CLOSE else "suspect"
 
 
 def _facing(before: Claim, after: Claim) -> Claim:
@@ -172,7 +190,7 @@ def _same_type(before: Claim, after: Claim) -> bool:
     return before.subject == f"type({after.subject})" and after.rank == _OF_TYPE and _same(before, after)
 
 
-def _same_sides(old: ast.expr, new: ast.expr) -> bool:
+def same_sides(old: ast.expr, new: ast.expr) -> bool:
     """Return True if both compare the same two sides, as in `a == b` and `b is a`."""
     sides = [_sides(node) for node in (old, new)]
     return sides[0] is not None and sides[0] == sides[1]
@@ -214,7 +232,7 @@ def _same_truth(before: Claim, after: Claim) -> bool:
 
 def _expectation(before: Claim, after: Claim, message: str) -> TamperVerdict | None:
     old, new = before.expected, after.expected
-    if old is None or new is None or _text(old) == _text(new):
+    if old is None or new is None or same_values(old, new):
         return None
     if before.sign in {ast.Lt, ast.LtE, ast.Gt, ast.GtE} and before.sign is after.sign:
         return _bound(before, after, message)
@@ -222,8 +240,8 @@ def _expectation(before: Claim, after: Claim, message: str) -> TamperVerdict | N
         return TamperVerdict("assert-weaker", f"{message}: more values are accepted")
     if isinstance(old, ast.Call) and isinstance(new, ast.Call) and (widened := _widened(old, new)):
         return TamperVerdict("tolerance-widened", f"{message}: {widened}")
-    if is_literal(old) and is_literal(new):
-        return TamperVerdict("expected-changed", f"the expected value changed: {message}", "suspect")
+    if is_written(old) and is_written(new):
+        return TamperVerdict("expected-changed", f"{message}: another value is expected", "suspect")
     return _computed(old, new, after.subject, message)
 
 
@@ -237,7 +255,7 @@ def _computed(old: ast.expr, new: ast.expr, subject: str, message: str) -> Tampe
     return (
         None
         if not is_literal(old)
-        else TamperVerdict("expected-changed", f"the expected value changed: {message}", "note")
+        else TamperVerdict("expected-changed", f"{message}: another value is expected", "note")
     )
 
 
@@ -286,7 +304,7 @@ def _calls(old: Assertion, new: Assertion) -> TamperVerdict | None:
     before, after = old.node, new.node
     if not (isinstance(before, ast.Call) and isinstance(after, ast.Call)):
         return None
-    message = f"`{short(old.text)}` became `{short(new.text)}`"
+    message = side_by_side(old.text, new.text)
     was, now = last_name(before.func), last_name(after.func)
     if _MOCKS.get(now, 9) < _MOCKS.get(was, 0):
         return TamperVerdict("assert-weaker", f"{message}: it checks less")
@@ -300,7 +318,7 @@ def _calls(old: Assertion, new: Assertion) -> TamperVerdict | None:
         if _text(old_argument) != _text(new_argument)
     ]
     if any(is_literal(old_argument) and is_literal(new_argument) for old_argument, new_argument in changed):
-        return TamperVerdict("expected-changed", f"the expected value changed: {message}", "suspect")
+        return TamperVerdict("expected-changed", f"{message}: another value is expected", "suspect")
     return None
 
 

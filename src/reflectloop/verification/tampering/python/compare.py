@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 import ast
+import builtins
+import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import NamedTuple
 
-from reflectloop.verification.tampering.python.assertion_strength import Claim, claim, compare
+from reflectloop.verification.tampering.python.assertion_strength import (
+    Claim,
+    claim,
+    compare,
+    grade_of_replaced,
+    same_sides,
+)
 from reflectloop.verification.tampering.python.bypasses import in_test
 from reflectloop.verification.tampering.python.checks import Assertion, last_name
+from reflectloop.verification.tampering.python.expanded import WITHIN, folded
 from reflectloop.verification.tampering.python.flow import Skip
+from reflectloop.verification.tampering.python.pairing import Ledger
 from reflectloop.verification.tampering.python.rows import ParameterTable, losses
 from reflectloop.verification.tampering.python.suite import SuiteFunction
-from reflectloop.verification.tampering.python.values import is_literal, tautology
-from reflectloop.verification.tampering.python.verdict import Grade, LocatedVerdict, TamperVerdict
+from reflectloop.verification.tampering.python.values import holds_here, is_literal, is_written, same_values, tautology
+from reflectloop.verification.tampering.python.verdict import Grade, LocatedVerdict, TamperVerdict, short, side_by_side
 
 _ENVIRONMENT = re.compile(
     r"\b(?:version_info|platform|PYPY|IS_|HAS_|PY3|WINDOWS|os\.name|implementation)\b|is called$|sys\.|_?is_pypy"
 )
+_COUNTED = re.compile(r"range\((?:[1-9]\d*|0, [1-9]\d*)\)")  # a loop that runs at least once
+_NO_CODE = frozenset({"", "format", "join", "encode", "decode", "dedent", "replace", "strip"})  # methods of texts
 _SIMILAR = 0.6
 _MANY = 40
 
@@ -30,19 +43,23 @@ class NewFileContext(NamedTuple):
 
     skeletons: Callable[[], frozenset[str]]  # of new assertions in functions the test calls
     tables: Sequence[ParameterTable]
+    ledger: Ledger
 
 
 def compared(
     old: SuiteFunction, new: SuiteFunction, around: NewFileContext, old_tables: Sequence[ParameterTable]
 ) -> Iterator[LocatedVerdict]:
     """Yield everything the new version of a test checks less or differently."""
-    yield from marks_added(old.marks, new.marks, new.name)
-    for line, verdict in losses(old_tables, around.tables):
-        yield LocatedVerdict(line, verdict)
+    if old.collected and any(mark.unconditional for mark in old.marks):
+        return  # nothing was checked
+    yield from marks_added(old.marks, new.marks)
+    yield from _rows(old, new, around, old_tables)
+    if old.body == new.body and old.conditions == new.conditions and _signature(old) == _signature(new):
+        return
     yield from _decorators(old, new)
     yield from _mocks(old, new)
     if _emptied(old, new):
-        yield LocatedVerdict(new.line, TamperVerdict("test-emptied", f"{new.name} no longer does anything"))
+        yield LocatedVerdict(new.line, TamperVerdict("test-emptied", "it no longer does anything"))
         return
     yield from in_test(old, new)
     if old.body == new.body and old.conditions == new.conditions:
@@ -50,23 +67,76 @@ def compared(
     if added := [condition for condition in new.conditions if condition not in old.conditions]:
         yield LocatedVerdict(
             new.line,
-            TamperVerdict("assert-conditional", f"{new.name} is now defined only if `{added[0][:80]}`", _grade(added)),
+            TamperVerdict("assert-conditional", f"it is now defined only if `{short(added[0])}`", _grade(added)),
         )
     yield from _demands(old, new, around)
     yield from _values(old, new)
 
 
-def marks_added(old: Sequence[Skip], new: Sequence[Skip], name: str) -> Iterator[LocatedVerdict]:
-    """Yield skips that are new or of another kind; the same kind under another condition is for a person to judge."""
-    known = [_plain(mark.what) for mark in old]
+def _rows(
+    old: SuiteFunction, new: SuiteFunction, around: NewFileContext, old_tables: Sequence[ParameterTable]
+) -> Iterator[LocatedVerdict]:
+    """Yield cases the test no longer runs over, unless each of them is still asserted in another form."""
+    results = list(losses(old_tables, around.tables))
+    used = _names_used(old)
+    cases = math.prod(table.distinct(used) for table in old_tables)
+    parameters = used & {name.strip() for table in old_tables for name in table.names.split(",")}
+    moved = bool(results and cases) and around.ledger.has_all(old, new, cases, parameters)
+    for line, verdict in results:
+        if not (moved and verdict.rule.startswith("cases-")):
+            yield LocatedVerdict(line, verdict)
+
+
+def _names_used(case: SuiteFunction) -> set[str]:
+    """Return the names that a test reads, other than in the messages of its assertions."""
+    messages = {
+        id(part)
+        for node in ast.walk(case.node)
+        if isinstance(node, ast.Assert) and node.msg
+        for part in ast.walk(node.msg)
+    }
+    return {node.id for node in ast.walk(case.node) if isinstance(node, ast.Name) and id(node) not in messages}
+
+
+def _signature(case: SuiteFunction) -> tuple[str, ...]:
+    """Return the parts of a function that its body lacks: its kind, its arguments and its decorators."""
+    decorators = map(ast.unparse, case.node.decorator_list)
+    return (type(case.node).__name__, ast.unparse(case.node.args), str(case.collected), *decorators)
+
+
+def marks_added(old: Sequence[Skip], new: Sequence[Skip]) -> Iterator[LocatedVerdict]:
+    """Yield skips that are new, or have another condition, which is for a person to judge."""
+    known = list(old)
+    fresh = []
     for mark in new:
-        plain = _plain(mark.what)
-        if plain in known:
-            known.remove(plain)
-        elif len(new) > len(old) or not _same_kind(mark.what, known):
-            yield LocatedVerdict(mark.line, TamperVerdict("skip-added", f"{name}: {mark.what}"))
+        same = next((other for other in known if _same_skip(other, mark)), None)
+        if same is not None:
+            known.remove(same)
+        elif not any(other.kind == mark.kind and not other.conditions for other in known):
+            fresh.append(mark)
+    for mark in fresh:
+        here = holds_here(mark.conditions)
+        grade: Grade = "suspect" if here is False else "weakening"
+        former = next((other for other in known if other.kind == mark.kind and other.conditions), None)
+        if former is not None and mark.conditions and here is not True:
+            known.remove(former)
+            yield LocatedVerdict(
+                mark.line, TamperVerdict("skip-changed", side_by_side(_told(former), _told(mark)), grade)
+            )
         else:
-            yield LocatedVerdict(mark.line, TamperVerdict("skip-changed", f"{name}: {mark.what}", "suspect"))
+            yield LocatedVerdict(mark.line, TamperVerdict("skip-added", f"`{short(_told(mark))}`", grade))
+
+
+def _same_skip(old: Skip, new: Skip) -> bool:
+    """Return True if both skip on the same condition, or on the same name whose value may be computed anew."""
+    spelled = old.what == new.what and new.what.startswith(("@", "pytestmark"))
+    return old.meaning == new.meaning or (spelled and bool(new.conditions) and holds_here(new.conditions) is not True)
+
+
+def _told(mark: Skip) -> str:
+    """Return a skip with the condition under which it is reached, if its text does not say it."""
+    shown = [condition for condition in mark.conditions if not mark.what.startswith(("@", "pytestmark"))]
+    return f"{mark.what} if {' and '.join(shown)}" if shown else mark.what
 
 
 _KNOWN_DECORATORS = re.compile(
@@ -78,21 +148,13 @@ _KNOWN_DECORATORS = re.compile(
 
 def _decorators(old: SuiteFunction, new: SuiteFunction) -> Iterator[LocatedVerdict]:
     """Yield new unknown decorators, which may retry, skip or swallow failures."""
-    known = {ast.unparse(decorator).partition("(")[0] for decorator in old.node.decorator_list}
-    for decorator in new.node.decorator_list:
-        name = ast.unparse(decorator).partition("(")[0]
-        if name not in known and not _KNOWN_DECORATORS.fullmatch(name):
-            yield LocatedVerdict(
-                decorator.lineno, TamperVerdict("decorator-added", f"{new.name} is now under `@{name}`", "suspect")
-            )
-
-
-def _plain(mark: str) -> str:
-    return re.sub(r",?\s*reason=(?:'[^']*'|\"[^\"]*\")", "", mark)
-
-
-def _same_kind(mark: str, known: list[str]) -> bool:
-    return any(mark.partition("(")[0] == known_mark.partition("(")[0] for known_mark in known)
+    known = {decorator.partition("(")[0] for decorator in old.decorators}
+    skips = {mark.line for mark in new.marks}
+    for decorator, meaning in zip(new.node.decorator_list, new.decorators, strict=True):
+        name = meaning.partition("(")[0]
+        if name not in known and decorator.lineno not in skips and not _KNOWN_DECORATORS.fullmatch(name):
+            what = f"it is now under `@{short(ast.unparse(decorator))}`"
+            yield LocatedVerdict(decorator.lineno, TamperVerdict("decorator-added", what, "suspect"))
 
 
 def _emptied(old: SuiteFunction, new: SuiteFunction) -> bool:
@@ -106,28 +168,69 @@ def _does_nothing(body: str) -> bool:
 
 
 def _demands(old: SuiteFunction, new: SuiteFunction, around: NewFileContext) -> Iterator[LocatedVerdict]:
-    removed, new_checks = list(old.checks), list(new.checks)
-    for check in old.checks:
-        same = next((candidate for candidate in new_checks if candidate.text == check.text), None)
-        if same is not None:
+    ledger = around.ledger
+    removed, new_checks, loosely = list(old.checks), list(new.checks), set[int]()
+    counts = [Counter(check.text for check in case.checks) for case in (old, new)]
+    for exactly in (True, False):
+        for check in list(removed):
+            # Where one of several equal texts is gone, what they are about tells which.
+            ambiguous = counts[0][check.text] > counts[1][check.text]
+            same = next(
+                (
+                    candidate
+                    for candidate in new_checks
+                    if candidate.text == check.text
+                    and (not (exactly and ambiguous) or ledger.texts(old, check) <= ledger.new_texts(new, candidate))
+                ),
+                None,
+            )
+            if same is not None:
+                removed.remove(check)
+                new_checks.remove(same)
+                loosely |= set() if exactly else {id(same.node)}
+                yield from _hindered(check, same)
+    for check in list(removed):
+        standing = ledger.standing(old, check, new)
+        if standing is not None and id(standing.node) not in loosely:
             removed.remove(check)
-            new_checks.remove(same)
-            yield from _hindered(check, same)
-    yield from _rewritten(removed, new_checks, around, new)
+            new_checks = [candidate for candidate in new_checks if candidate.node is not standing.node]
+            yield from _hindered(check, standing._replace(loops=check.loops))  # the loops are written out
+    lost = [check for check in removed if not _moved(check, old, new, new_checks, ledger)]
+    yield from _rewritten(lost, new_checks, around, new)
+
+
+def _moved(
+    check: Assertion, old: SuiteFunction, new: SuiteFunction, new_checks: Sequence[Assertion], ledger: Ledger
+) -> bool:
+    """Return True if another test makes this assertion now, and this one asserts nothing else of the same thing."""
+    wanted = ledger.texts(old, check)
+    fresh = {id(candidate.node) for candidate in new_checks}
+    stays = {_looked_at(text) for part in ledger.of_new(new) if id(part.check.node) in fresh for text in part.texts}
+    return stays.isdisjoint(map(_looked_at, wanted)) and ledger.take(check, wanted)
+
+
+@lru_cache(maxsize=4096)
+def _looked_at(text: str) -> str:
+    asserted, _, context = text.partition(WITHIN)
+    try:
+        return f"{claim(ast.parse(asserted, mode='eval').body).subject}{context}"
+    except (SyntaxError, ValueError):
+        return text  # of an expected exception, with what raises it
 
 
 def _hindered(old: Assertion, new: Assertion) -> Iterator[LocatedVerdict]:
     """Yield new obstacles between an unchanged assertion and its failure."""
     if new.swallowed and not old.swallowed:
-        message = f"a failure of `{new.text[:60]}` is swallowed by `except {new.swallowed}`"
+        message = f"a failure of `{short(new.text)}` is swallowed by `except {new.swallowed}`"
         yield LocatedVerdict(new.line, TamperVerdict("failure-swallowed", message))
     new_conditions = [condition for condition in new.conditions if condition not in old.conditions]
     if new_conditions and len(new.conditions) > len(old.conditions):
-        message = f"`{new.text[:60]}` is now checked only if `{new_conditions[0][:60]}`"
+        message = f"`{short(new.text)}` is now checked only if `{short(new_conditions[0])}`"
         yield LocatedVerdict(new.line, TamperVerdict("assert-conditional", message, _grade(new_conditions)))
-    if len(new.loops) > len(old.loops):
-        message = f"`{new.text[:60]}` is now checked only in a loop over `{new.loops[-1][:40]}`"
-        yield LocatedVerdict(new.line, TamperVerdict("assert-conditional", message, "suspect"))
+    if len(new.loops) > len(old.loops) and not _elements(new.loops[-1]):  # a written list with elements is run through
+        message = f"`{short(new.text)}` is now checked only in a loop over `{short(new.loops[-1])}`"
+        grade: Grade = "suspect" if _COUNTED.fullmatch(new.loops[-1]) else "weakening"
+        yield LocatedVerdict(new.line, TamperVerdict("assert-conditional", message, grade))
     elif new.loops != old.loops:
         yield from (
             LocatedVerdict(new.line, TamperVerdict("loop-cut", message)) for message in _cut_loops(old.loops, new.loops)
@@ -140,7 +243,7 @@ def _cut_loops(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
         if old_loop != new_loop and (
             new_loop.partition("[")[0] == old_loop or (before and after is not None and len(after) < len(before))
         ):
-            yield f"the loop over `{old_loop[:60]}` now runs over `{new_loop[:60]}` only"
+            yield f"the loop {side_by_side(old_loop, new_loop)} is shorter"
 
 
 def _elements(loop: str) -> list[ast.expr] | None:
@@ -149,7 +252,9 @@ def _elements(loop: str) -> list[ast.expr] | None:
 
 
 def _grade(conditions: Sequence[str]) -> Grade:
-    return "suspect" if all(_ENVIRONMENT.search(condition) for condition in conditions) else "weakening"
+    """Return a weakening unless the conditions hold here, or only ask about the platform or the version."""
+    asks = [condition for condition in conditions if holds_here([condition]) is not True]
+    return "suspect" if all(_ENVIRONMENT.search(condition) for condition in asks) else "weakening"
 
 
 def _rewritten(
@@ -163,28 +268,56 @@ def _rewritten(
             lost.append(check)
             continue
         waiting.remove(partner)
-        verdict = compare(check, partner)
+        verdict = compare(check, partner) or _other_code(check, partner, new)
         yield from _hindered(check, partner)
         if verdict:
             yield LocatedVerdict(partner.line, verdict)
     yield from _lost(lost, waiting, new)
 
 
+def _other_code(old: Assertion, new: Assertion, test: SuiteFunction) -> TamperVerdict | None:
+    """Report an assertion about a function that the test no longer calls, though it expects the same."""
+    subjects = [_subject(check) for check in (old, new)]
+    if subjects[0] == subjects[1]:
+        return None
+    before, after = (
+        {last_name(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+        for tree in (ast.parse(subjects[0]), test.node)
+    )
+    if {name for name in before - after if name not in _NO_CODE and not hasattr(builtins, name)}:
+        return TamperVerdict("assert-replaced", side_by_side(old.text, new.text), "suspect")
+    return None
+
+
+def _subject(check: Assertion) -> str:
+    """Return the part of an assertion that is looked at, without the part that is expected."""
+    if check.kind == "claim":
+        return claim(check.node).subject
+    return ast.unparse(check.node.args[0]) if isinstance(check.node, ast.Call) and check.node.args else check.text
+
+
 def _lost(lost: list[Assertion], waiting: list[Assertion], new: SuiteFunction) -> Iterator[LocatedVerdict]:
     for check in waiting:
         if tautology(check.node) and lost:
             yield LocatedVerdict(
-                check.line, TamperVerdict("assert-always-true", f"`assert {check.text[:60]}` always passes")
+                check.line, TamperVerdict("assert-always-true", f"`assert {short(check.text)}` always passes")
             )
     honest = [check for check in waiting if not tautology(check.node)]
     if lost and len(honest) >= len(lost):
-        message = f"{len(lost)} assertion(s) replaced, first `{lost[0].text[:80]}`"
-        yield LocatedVerdict(honest[0].line, TamperVerdict("assert-replaced", message, "suspect"))
+        number = f"{len(lost)} assertions replaced, first " if len(lost) > 1 else ""
+        message = f"{number}{side_by_side(lost[0].text, honest[0].text)}"
+        grade = grade_of_replaced(lost[0], honest[0])
+        yield LocatedVerdict(honest[0].line, TamperVerdict("assert-replaced", message, grade))
     else:
         for check in lost:
             yield LocatedVerdict(
-                new.line, TamperVerdict("assert-removed", f"{new.name} no longer checks `{check.text[:80]}`")
+                new.line, TamperVerdict("assert-removed", f"`{short(_quoted(check))}` is no longer checked")
             )
+
+
+def _quoted(check: Assertion) -> str:
+    """Return an assertion, with the code that must raise where it expects an exception."""
+    return ": ".join([check.text, *(ast.unparse(statement) for statement in check.inside[:1])])
 
 
 def _partner(check: Assertion, waiting: Sequence[Assertion]) -> Assertion | None:
@@ -198,7 +331,9 @@ def _score(old: Assertion, new: Assertion) -> float:
     similarity = SequenceMatcher(None, old.text, new.text, autojunk=False).ratio()
     if old.kind == new.kind == "raises":
         return 1.0 + similarity
-    if old.kind == new.kind == "claim" and claim(old.node).subject == claim(new.node).subject:
+    if old.kind == new.kind == "claim" and (
+        claim(old.node).subject == claim(new.node).subject or same_sides(old.node, new.node)
+    ):
         return 2.0 + similarity
     return similarity
 
@@ -241,11 +376,11 @@ def _values(old: SuiteFunction, new: SuiteFunction) -> Iterator[LocatedVerdict]:
         if is_literal(after.get(ast.unparse(after[name]), after[name])) and (
             name not in before or not is_literal(before[name])
         ):
-            message = f"`{name}` is no longer computed but set to `{ast.unparse(after[name])[:40]}`"
+            message = f"`{name}` is no longer computed but set to `{short(ast.unparse(after[name]))}`"
             yield LocatedVerdict(after[name].lineno, TamperVerdict("value-written-down", message))
     yield from expected_names(claims, before, after)
     if not new.collected and _gives_value(new.node) and not _gives_value(old.node):
-        message = f"{new.name} no longer computes its result but returns a literal"
+        message = "it no longer computes its result but returns a literal"
         yield LocatedVerdict(new.line, TamperVerdict("value-written-down", message, "suspect"))
 
 
@@ -262,8 +397,10 @@ def expected_names(
     names |= {item.subject for item in claims if item.expected is not None}
     for name in sorted(names & before.keys() & after.keys()):
         old, new = before[name], after[name]
-        if is_literal(old) and is_literal(new) and ast.unparse(old) != ast.unparse(new):
-            message = f"the expected value `{name}` changed from `{ast.unparse(old)[:40]}` to `{ast.unparse(new)[:40]}`"
+        if is_written(old) and is_written(new) and not same_values(folded(old), folded(new)):
+            message = (
+                f"`{name}`, which is expected, is another value: {side_by_side(ast.unparse(old), ast.unparse(new))}"
+            )
             yield LocatedVerdict(new.lineno, TamperVerdict("expected-changed", message, "suspect"))
 
 
@@ -287,7 +424,7 @@ def _mocks(old: SuiteFunction, new: SuiteFunction) -> Iterator[LocatedVerdict]:
     for target, line in _patched(new.node):
         if target not in known and target.rpartition(".")[2] in calls:
             yield LocatedVerdict(
-                line, TamperVerdict("code-mocked", f"{new.name} replaces `{target}`, which it calls, by a mock")
+                line, TamperVerdict("code-mocked", f"it replaces `{target}`, which it calls, by a mock")
             )
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+import difflib
+from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 from reflectloop.verification.protected.fixtures import Function
 from reflectloop.verification.tampering.python.checks import last_name
-from reflectloop.verification.tampering.python.verdict import TamperVerdict
+from reflectloop.verification.tampering.python.verdict import TamperVerdict, listed, short, side_by_side
 
 _LISTS = ast.List | ast.Tuple | ast.Set
 _MARKS = ("skip", "xfail")
+_MOST = 100  # new rows among which the one in place of a removed row is looked for
 
 
 class ParameterRow(NamedTuple):
@@ -23,6 +24,7 @@ class ParameterRow(NamedTuple):
     line: int
     skipped: bool
     values: tuple[ast.expr, ...]
+    single: ast.expr  # the row as the value of one name
 
 
 class ParameterTable(NamedTuple):
@@ -32,6 +34,18 @@ class ParameterTable(NamedTuple):
     rows: tuple[ParameterRow, ...] | None
     spelled: str
     line: int
+
+    def distinct(self, used: Container[str]) -> int:
+        """Return the number of rows that differ in the parameters that are used."""
+        names = [name.strip() for name in self.names.split(",")]
+        return len(
+            {
+                tuple(ast.unparse(value) for name, value in zip(names, row.values, strict=False) if name in used)
+                if len(names) == len(row.values)
+                else (row.text,)
+                for row in self.rows or ()
+            }
+        )
 
 
 @lru_cache(maxsize=256)
@@ -114,9 +128,9 @@ def _row(node: ast.expr) -> ParameterRow:
         skipped = any(mark in marks for mark in _MARKS)
     elif isinstance(node, ast.Tuple | ast.List):
         values = node.elts
-    return ParameterRow(
-        ", ".join(ast.unparse(part) for part in values), getattr(node, "lineno", 1), skipped, tuple(values)
-    )
+    text = ", ".join(ast.unparse(part) for part in values)
+    single = values[0] if isinstance(node, ast.Call) and len(values) == 1 else node
+    return ParameterRow(text, getattr(node, "lineno", 1), skipped, tuple(values), single)
 
 
 class Loss(NamedTuple):
@@ -133,9 +147,8 @@ def losses(old: Sequence[ParameterTable], new: Sequence[ParameterTable]) -> Iter
         if (now := after.get(table.names)) is not None:
             yield from _lost(table, now)
         elif table.rows and len(table.rows) > sum(len(other.rows or ()) for other in new) and not _computed(new):
-            yield Loss(
-                table.line, TamperVerdict("cases-removed", f"the test no longer runs over {len(table.rows)} cases")
-            )
+            names = listed([f"`{short(row.text)}`" for row in table.rows])
+            yield Loss(table.line, TamperVerdict("cases-removed", f"it no longer runs over {names}"))
 
 
 def _computed(tables_: Sequence[ParameterTable]) -> bool:
@@ -145,24 +158,23 @@ def _computed(tables_: Sequence[ParameterTable]) -> bool:
 def _lost(old: ParameterTable, new: ParameterTable) -> Iterator[Loss]:
     if old.rows is None or new.rows is None:
         if old.spelled != new.spelled and ("[" in new.spelled or new.rows is not None):
-            message = f"cases `{old.spelled[:60]}` became `{new.spelled[:60]}`"
+            message = f"cases {side_by_side(old.spelled, new.spelled)}"
             yield Loss(new.line, TamperVerdict("cases-changed", message, "suspect"))
         return
-    before, now = Counter(row.text for row in old.rows), Counter(row.text for row in new.rows)
-    removed, new_rows = before - now, now - before
-    missing = sum(removed.values()) - sum(new_rows.values())
+    before, now = ({row.text: row for row in table.rows} for table in (old, new) if table.rows is not None)
+    removed, new_rows = [text for text in before if text not in now], [text for text in now if text not in before]
+    missing = len(removed) - len(new_rows)
     if missing > 0:
-        first = next(iter(removed))
-        yield Loss(new.line, TamperVerdict("cases-removed", f"{missing} case(s) removed, for example `{first[:60]}`"))
+        names = listed([f"`{short(text)}`" for text in removed])
+        what = f"{missing} case(s) removed: {names}" if not new_rows else f"{missing} case(s) fewer; gone are {names}"
+        yield Loss(new.line, TamperVerdict("cases-removed", what))
     elif removed:
-        first = next(iter(removed))
-        yield Loss(
-            new.line,
-            TamperVerdict("cases-changed", f"{sum(removed.values())} case(s) changed, first `{first[:60]}`", "suspect"),
-        )
+        first = difflib.get_close_matches(removed[0], new_rows[:_MOST], n=1, cutoff=0.0)[0]
+        what = f"{len(removed)} case(s) changed: {side_by_side(removed[0], first)}"
+        yield Loss(now[first].line, TamperVerdict("cases-changed", what, "suspect"))
     skipped = {row.text for row in old.rows if row.skipped}
     for row in new.rows:
         if row.skipped and row.text not in skipped and row.text in before:
             yield Loss(
-                row.line, TamperVerdict("skip-added", f"the case `{row.text[:60]}` is skipped or expected to fail")
+                row.line, TamperVerdict("skip-added", f"the case `{short(row.text)}` is skipped or expected to fail")
             )

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+import copy
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from reflectloop.verification.protected.fixtures import Function, is_fixture, parsed
-from reflectloop.verification.tampering.python.checks import Assertion
-from reflectloop.verification.tampering.python.flow import Skip, constant, walked
+from reflectloop.verification.tampering.python.checks import Assertion, last_name
+from reflectloop.verification.tampering.python.flow import HelperCall, Skip, constant, plain_condition, walked
 
+_DOTTED = re.compile(r"\w+(?:\.\w+)+\Z")
 _SKIP_MARKS = frozenset(("skip", "skipif", "skipIf", "skipUnless", "xfail", "expectedFailure", "skip_if", "xfailif"))
 
 
@@ -26,6 +29,11 @@ class SuiteFunction(NamedTuple):
     checks: tuple[Assertion, ...]
     body: str  # without docstring, annotations and decorators
     conditions: tuple[str, ...] = ()
+    calls: tuple[HelperCall, ...] = ()
+    decorators: tuple[str, ...] = ()  # what each stands for, in order
+    class_line: int = 0  # before the first line of its class and the decorators of it
+    marked_async: bool = False  # a mark or a base class says that async tests run
+    near_async: bool = False  # the file has other async tests
 
 
 class Suite(NamedTuple):
@@ -45,25 +53,61 @@ class _Around(NamedTuple):
     """The classes and conditions around a definition."""
 
     path: str
+    module: ast.Module
     names: tuple[str, ...] = ()
     marks: tuple[Skip, ...] = ()
     collected: bool = True
     conditions: tuple[str, ...] = ()
+    class_line: int = 0
+    marked_async: bool = False
+    near_async: bool = False
 
 
 @lru_cache(maxsize=256)
 def read(path: str, data: bytes | None) -> Suite | None:
     """Return the file's tests, or None if Python cannot parse it."""
     module = parsed(data)
-    if module is None:
-        return None
+    return None if module is None else suite_of(path, module)
+
+
+def suite_of(path: str, module: ast.Module) -> Suite | None:
+    """Return the tests of a parsed file, or None if it is nested too deeply."""
     try:
         overwritten = _overwritten(module)
-        last = _last_of_each(list(_defined(module.body, _Around(path), _bases(module))))
+        marks = tuple(_file_marks(module, module))
+        around = _Around(
+            path,
+            module,
+            marks=marks,
+            marked_async=any(_asks_for_async(part) for part in module.body if _sets_marks(part)),
+            near_async=any(isinstance(node, ast.AsyncFunctionDef) and _is_test(node) for node in ast.walk(module)),
+        )
+        last = _last_of_each(list(_defined(module.body, around, _bases(module))))
         cases = tuple(case._replace(collected=case.collected and case.name not in overwritten) for case in last)
-        return Suite(path, module, cases, tuple(_file_marks(module)))
+        return Suite(path, module, cases, marks)
     except RecursionError:
         return None
+
+
+def _is_test(node: ast.AsyncFunctionDef) -> bool:
+    return node.name.startswith("test")
+
+
+def _sets_marks(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "pytestmark"
+
+
+def with_names(module: ast.Module, names: Mapping[str, str]) -> ast.Module:
+    """Return a copy of the module in which some code has other names."""
+    copied = copy.deepcopy(module)
+    for node in ast.walk(copied):
+        for field in ("id", "attr", "arg", "name"):
+            word = getattr(node, field, None)
+            if isinstance(word, str) and word in names:
+                setattr(node, field, names[word])
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _DOTTED.match(node.value):
+            node.value = ".".join(names.get(part, part) for part in node.value.split("."))
+    return copied
 
 
 def _last_of_each(cases: Sequence[SuiteFunction]) -> Iterator[SuiteFunction]:
@@ -104,14 +148,27 @@ def _defined(body: Sequence[ast.stmt], around: _Around, bases: frozenset[str]) -
 
 
 def _inside(node: ast.ClassDef, around: _Around, bases: frozenset[str]) -> _Around:
-    marks = (*_decorator_marks(node.decorator_list), *_file_marks(node))
+    marks = (*_decorator_marks(node.decorator_list, around.module), *_file_marks(node, around.module))
     collectable = node.name.startswith("Test") or bool(node.bases) or node.name in bases or "Test" in node.name
     # pytest does not collect a class that has a constructor.
     constructed = not node.bases and any(
         isinstance(member, Function) and member.name == "__init__" for member in node.body
     )
     collected = around.collected and collectable and not constructed and not _not_a_test(node.body)
-    return around._replace(names=(*around.names, node.name), marks=(*around.marks, *marks), collected=collected)
+    above = min((decorator.lineno for decorator in node.decorator_list), default=node.lineno) - 1
+    names = (*around.names, node.name)
+    return around._replace(
+        names=names,
+        marks=(*around.marks, *marks),
+        collected=collected,
+        class_line=above,
+        marked_async=around.marked_async or any(map(_asks_for_async, (*node.decorator_list, *node.bases))),
+    )
+
+
+def _asks_for_async(node: ast.AST) -> bool:
+    """Return True for marks and base classes by which async tests run, as `pytest.mark.asyncio`."""
+    return re.search(r"asyncio|anyio|trio|curio|gen_test|Async", ast.unparse(node)) is not None
 
 
 def _not_a_test(body: Sequence[ast.stmt]) -> bool:
@@ -134,10 +191,15 @@ def _case(node: Function, around: _Around) -> SuiteFunction:
         line=node.lineno,
         node=node,
         collected=around.collected and node.name.startswith("test") and not fixture,
-        marks=(*around.marks, *_decorator_marks(node.decorator_list), *collected.skips),
+        marks=(*around.marks, *_decorator_marks(node.decorator_list, around.module), *collected.skips),
         checks=tuple(collected.checks),
         body=bare(node),
         conditions=around.conditions,
+        calls=tuple(collected.calls),
+        decorators=tuple(ast.unparse(_by_name(decorator, around.module)) for decorator in node.decorator_list),
+        class_line=around.class_line,
+        marked_async=around.marked_async or any(map(_asks_for_async, node.decorator_list)),
+        near_async=around.near_async,
     )
 
 
@@ -157,18 +219,64 @@ def _unannotated(statement: ast.stmt) -> ast.stmt:
     return statement
 
 
-def _decorator_marks(decorators: Sequence[ast.expr]) -> Iterator[Skip]:
+def _decorator_marks(decorators: Sequence[ast.expr], module: ast.Module) -> Iterator[Skip]:
     for decorator in decorators:
-        called = decorator.func if isinstance(decorator, ast.Call) else decorator
-        if ast.unparse(called).rpartition(".")[2] in _SKIP_MARKS:
-            yield Skip(decorator.lineno, f"@{ast.unparse(decorator)}"[:100])
+        mark = _by_name(decorator, module)
+        if (skip := _skip(mark, module)) is not None:
+            yield skip._replace(line=decorator.lineno, what=f"@{ast.unparse(decorator)}")
 
 
-def _file_marks(node: ast.Module | ast.ClassDef) -> Iterator[Skip]:
+def _by_name(mark: ast.expr, module: ast.Module) -> ast.expr:
+    """Return the mark that a name of the module stands for, or the mark itself."""
+    return _set_names(module).get(mark.id, mark) if isinstance(mark, ast.Name) else mark
+
+
+@lru_cache(maxsize=64)
+def _set_names(module: ast.Module) -> dict[str, ast.expr]:
+    """Return the names that the module sets at top level, with their values."""
+    return {
+        target.id: statement.value
+        for statement in module.body
+        if isinstance(statement, ast.Assign)
+        for target in statement.targets
+        if isinstance(target, ast.Name)
+    }
+
+
+class _Named(ast.NodeTransformer):
+    """Replaces names by the values that the module sets."""
+
+    def __init__(self, values: Mapping[str, ast.expr]) -> None:
+        self._values = values
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self._values.get(node.id, node)
+
+
+def _skip(mark: ast.expr, module: ast.Module) -> Skip | None:
+    """Return the skip that a mark makes, with its condition, or None."""
+    name = last_name(mark.func if isinstance(mark, ast.Call) else mark)
+    if name not in _SKIP_MARKS:
+        return None
+    kind: Literal["skip", "xfail"] = "xfail" if name in {"xfail", "xfailif", "expectedFailure"} else "skip"
+    condition = _condition(mark, name) if isinstance(mark, ast.Call) else None
+    if condition is not None:
+        condition = _Named(_set_names(module)).visit(copy.deepcopy(condition))
+    conditions = () if condition is None else (plain_condition(condition, negated=name == "skipUnless"),)
+    return Skip(mark.lineno, ast.unparse(mark), tuple(part for part in conditions if part != "True"), kind)
+
+
+def _condition(mark: ast.Call, name: str) -> ast.expr | None:
+    named = next((keyword.value for keyword in mark.keywords if keyword.arg == "condition"), None)
+    takes_one = name not in {"skip", "expectedFailure"}
+    return named or (mark.args[0] if mark.args and takes_one else None)
+
+
+def _file_marks(node: ast.Module | ast.ClassDef, module: ast.Module) -> Iterator[Skip]:
     """Yield `pytestmark` marks, and what skips a module when it is imported."""
     for statement in node.body:
-        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "pytestmark":
-            yield from _marks_within(statement.value)
+        if isinstance(statement, ast.Assign) and _sets_marks(statement):
+            yield from _marks_within(statement.value, module)
         elif isinstance(statement, ast.Assign) and _not_a_test([statement]):
             yield Skip(statement.lineno, "__test__ = False")
     if isinstance(node, ast.Module):
@@ -184,7 +292,7 @@ def _exits(loose: Sequence[ast.stmt]) -> Iterator[Skip]:
             yield Skip(node.lineno, f"{ast.unparse(node)} when the file is loaded")
 
 
-def _marks_within(value: ast.expr) -> Iterator[Skip]:
-    for node in ast.walk(value):
-        if isinstance(node, ast.Attribute) and node.attr in _SKIP_MARKS:
-            yield Skip(node.lineno, f"pytestmark = {ast.unparse(value)}"[:100])
+def _marks_within(value: ast.expr, module: ast.Module) -> Iterator[Skip]:
+    for mark in value.elts if isinstance(value, ast.List | ast.Tuple) else [value]:
+        if (skip := _skip(_by_name(mark, module), module)) is not None:
+            yield skip._replace(line=mark.lineno, what=f"pytestmark = {ast.unparse(mark)}")

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from difflib import SequenceMatcher
-from typing import Literal, NamedTuple
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from reflectloop.verification.protected import guard, is_test
+from reflectloop.verification.protected.fixtures import Function, parsed
 from reflectloop.verification.result import ChangedFile, TamperFinding
+from reflectloop.verification.tampering.added import stood
 from reflectloop.verification.tampering.python.assertion_strength import claim
-from reflectloop.verification.tampering.python.bypasses import in_file
+from reflectloop.verification.tampering.python.bypasses import cut, in_file, replaced, top_values
 from reflectloop.verification.tampering.python.compare import (
     NewFileContext,
     compared,
@@ -20,77 +21,13 @@ from reflectloop.verification.tampering.python.compare import (
     marks_added,
     skeleton,
 )
+from reflectloop.verification.tampering.python.expanded import Expansion, expand, imported, prepared, set_values
+from reflectloop.verification.tampering.python.flow import Skip
+from reflectloop.verification.tampering.python.pairing import Ledger, Renaming, TestPair, pairs, renamed
 from reflectloop.verification.tampering.python.rows import ParameterTable, constants, tables
-from reflectloop.verification.tampering.python.suite import Suite, SuiteFunction, read
-from reflectloop.verification.tampering.python.verdict import LocatedVerdict, TamperVerdict
-
-_LEAST = 2
-
-
-def cut(old: ast.Module, new: ast.Module) -> Iterator[LocatedVerdict]:
-    """Yield top-level lists and tables that lost entries, except those used by parametrisations."""
-    before, after = _written(old), _written(new)
-    changed = {name for name in before.keys() & after.keys() if _entries(before[name]) != _entries(after[name])}
-    for name in sorted(before.keys() & top_values(new).keys() - after.keys()):
-        message = f"`{name}` was a literal and is now computed: `{ast.unparse(top_values(new)[name])[:60]}`"
-        yield LocatedVerdict(top_values(new)[name].lineno, TamperVerdict("data-cut", message, "suspect"))
-    used = {ast.unparse(table) for table in (*_parametrised(old), *_parametrised(new))} if changed else set()
-    for name in changed - used:
-        removed = Counter(_entries(before[name])) - Counter(_entries(after[name]))
-        new_entries = Counter(_entries(after[name])) - Counter(_entries(before[name]))
-        missing = removed.total() - new_entries.total()
-        if missing > 0 and len(_entries(before[name])) >= _LEAST:
-            message = f"`{name}` lost {missing} entries, for example `{next(iter(removed))[:60]}`"
-            yield LocatedVerdict(after[name].lineno, TamperVerdict("data-cut", message))
-
-
-def top_values(module: ast.Module) -> Mapping[str, ast.expr]:
-    """Return every name the file sets at top level, with its value."""
-    values: dict[str, ast.expr] = {}
-    for statement in module.body:
-        if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None:
-            target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
-            values[ast.unparse(target)] = statement.value
-    return values
-
-
-def replaced(old: ast.Module, new: ast.Module) -> Iterator[LocatedVerdict]:
-    """Yield attributes of imported modules that the test file now sets when it is loaded."""
-    imported = {
-        (name.asname or name.name).partition(".")[0]
-        for statement in new.body
-        if isinstance(statement, ast.Import | ast.ImportFrom)
-        for name in statement.names
-    }
-    known = top_values(old)
-    for target, value in top_values(new).items():
-        if target not in known and "." in target and target.partition(".")[0] in imported:
-            yield LocatedVerdict(
-                value.lineno, TamperVerdict("code-mocked", f"the file sets `{target}` when it is loaded")
-            )
-
-
-def _written(module: ast.Module) -> Mapping[str, ast.expr]:
-    known = {"__all__", "pytestmark"}
-    return {
-        name: value for name, value in top_values(module).items() if isinstance(value, _HOLDERS) and name not in known
-    }
-
-
-_HOLDERS = ast.List | ast.Tuple | ast.Set | ast.Dict
-
-
-def _entries(node: ast.expr) -> list[str]:
-    if isinstance(node, ast.Dict):
-        return [ast.unparse(key) if key else "**" for key in node.keys]
-    return [ast.unparse(element) for element in getattr(node, "elts", [])]
-
-
-def _parametrised(module: ast.Module) -> Iterator[ast.expr]:
-    for node in ast.walk(module):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("parametrize") and len(node.args) > 1:
-            yield node.args[1]
-
+from reflectloop.verification.tampering.python.suite import Suite, SuiteFunction, read, suite_of, with_names
+from reflectloop.verification.tampering.python.values import is_literal
+from reflectloop.verification.tampering.python.verdict import LocatedVerdict, listed, short
 
 _WORD = re.compile(r"\b[A-Za-z_]\w*\b")
 _DEEP = 3
@@ -106,6 +43,9 @@ class Helpers:
                 if not case.collected:
                     self._known[case.name.rpartition(".")[2]] = case
 
+    def named(self, name: str) -> SuiteFunction | None:
+        return self._known.get(name)
+
     def demands(self, case: SuiteFunction) -> frozenset[str]:
         """Return the blanked assertions of every function this test reaches."""
         reached: dict[str, SuiteFunction] = {}
@@ -117,93 +57,6 @@ class Helpers:
         return frozenset(skeleton(check.text) for helper in reached.values() for check in helper.checks)
 
 
-How = Literal["same", "renamed", "merged", "uncollected", "gone"]
-_ALIKE = 0.75
-_LONGEST = 6000
-_MOST = 60
-
-
-class TestPair(NamedTuple):
-    """An old test, its replacement, and how they were matched."""
-
-    old: SuiteFunction
-    new: SuiteFunction | None
-    how: How
-
-
-def pairs(
-    old: Sequence[SuiteFunction], new: Sequence[SuiteFunction], uncollected: Sequence[SuiteFunction]
-) -> Iterator[TestPair]:
-    """Match old tests to new ones, surest methods first; a new test replaces one old test only."""
-    waiting, free = list(old), {(case.path, case.name): case for case in new}
-    for how, choose in _METHODS:
-        rest = []
-        for case in waiting:
-            match = choose(case, free)
-            if match is None:
-                rest.append(case)
-            else:
-                del free[match.path, match.name]
-                yield TestPair(case, match, how)
-        waiting = rest
-    for case in waiting:
-        yield _unmatched(case, new, uncollected)
-
-
-Free = dict[tuple[str, str], SuiteFunction]
-
-
-def _same_place(case: SuiteFunction, free: Free) -> SuiteFunction | None:
-    return free.get((case.path, case.name))
-
-
-def _same_body(case: SuiteFunction, free: Free) -> SuiteFunction | None:
-    return next((other for other in free.values() if other.body == case.body and case.body), None)
-
-
-def _same_name(case: SuiteFunction, free: Free) -> SuiteFunction | None:
-    last = case.name.rpartition(".")[2]
-    matches = [other for other in free.values() if other.name.rpartition(".")[2] == last]
-    return matches[0] if len(matches) == 1 else None
-
-
-def _same_demands(case: SuiteFunction, free: Free) -> SuiteFunction | None:
-    wanted = {check.text for check in case.checks}
-    return next((other for other in free.values() if wanted and wanted <= {check.text for check in other.checks}), None)
-
-
-def _alike(case: SuiteFunction, free: Free) -> SuiteFunction | None:
-    candidates = [other for other in free.values() if other.path == case.path and other.body][:_MOST]
-    scored = [(_likeness(case.body, other.body), at, other) for at, other in enumerate(candidates)]
-    best = max(scored, default=None, key=lambda other: other[:2])
-    return best[2] if best is not None and best[0] >= _ALIKE else None
-
-
-def _likeness(first: str, second: str) -> float:
-    matcher = SequenceMatcher(None, first[:_LONGEST], second[:_LONGEST], autojunk=False)
-    return matcher.ratio() if matcher.real_quick_ratio() >= _ALIKE and matcher.quick_ratio() >= _ALIKE else 0.0
-
-
-_METHODS: tuple[tuple[How, Callable[[SuiteFunction, Free], SuiteFunction | None]], ...] = (
-    ("same", _same_place),
-    ("renamed", _same_body),
-    ("renamed", _same_name),
-    ("renamed", _same_demands),
-    ("renamed", _alike),
-)
-
-
-def _unmatched(case: SuiteFunction, new: Sequence[SuiteFunction], uncollected: Sequence[SuiteFunction]) -> TestPair:
-    for other in uncollected:
-        if other.body == case.body and case.body:
-            return TestPair(case, other, "uncollected")
-    wanted = {check.text for check in case.checks}
-    for other in new:
-        if wanted and wanted <= {check.text for check in other.checks}:
-            return TestPair(case, other, "merged")
-    return TestPair(case, None, "gone")
-
-
 class _Side(NamedTuple):
     """All Python test files of one version, old or new."""
 
@@ -213,15 +66,42 @@ class _Side(NamedTuple):
     def rows_of(self, case: SuiteFunction) -> Sequence[ParameterTable]:
         return tables(case.node, constants(self.suites[case.path].module))
 
+    def expanded(self, case: SuiteFunction) -> Sequence[Expansion]:
+        return self._expanded(case, self.rows_of(case))
+
+    def unrolled(self, case: SuiteFunction) -> Sequence[Expansion]:
+        return self._expanded(case, ())
+
+    def _expanded(self, case: SuiteFunction, rows: Sequence[ParameterTable]) -> Sequence[Expansion]:
+        values = top_values(self.suites[case.path].module)
+        module = self.suites[case.path].module
+        known = {name: value for name, value in values.items() if is_literal(value)}
+        known = prepared(module, case) | imported(module) | set_values(module, values) | known
+        return expand(case, rows, known, self.helpers.named)
+
+    def with_names(self, names: Mapping[str, str]) -> _Side:
+        """Return the same files with other names for some code."""
+        return _side({path: suite_of(path, with_names(suite.module, names)) for path, suite in self.suites.items()})
+
 
 def look(changes: Sequence[ChangedFile]) -> Iterator[TamperFinding]:
     relevant = [change for change in changes if _concerns(change.path)]
     yield from _unreadable(relevant)
     old = _side({change.path: read(change.path, change.before) for change in relevant})
     new = _side({change.path: read(change.path, change.after) for change in relevant})
-    deleted = {change.path for change in relevant if change.after is None}
-    yield from _tests(old, new, deleted)
-    yield from _support_code(old, new)
+    unread = {change.path for change in relevant} - new.suites.keys()
+    old = _side({path: suite for path, suite in old.suites.items() if path not in unread})
+    matched, ledger = _matched(old, new)
+    renaming = renamed(matched, old.suites, new.suites)
+    if renaming.names or renaming.own:
+        old = old.with_names({**renaming.names, **renaming.own})
+        matched, ledger = _matched(old, new)
+    yield from _renamed(renaming)
+    yield from _removed([pair.old for pair in matched if pair.how == "gone"], ledger, changes)
+    yield from _alike(
+        finding for pair in matched if pair.new is not None for finding in _pair(pair, pair.new, old, new, ledger)
+    )
+    yield from _support_code(old, new, ledger)
     yield from _file_level(old, new)
 
 
@@ -236,58 +116,166 @@ def _unreadable(changes: Sequence[ChangedFile]) -> Iterator[TamperFinding]:
             yield TamperFinding("test-unreadable", change.path, 1, "the test file cannot be read as Python")
 
 
-def _side(parsed: dict[str, Suite | None]) -> _Side:
-    suites = {path: suite for path, suite in parsed.items() if suite is not None}
-    return _Side(suites, Helpers(suites.values()))
+def _side(suites: Mapping[str, Suite | None]) -> _Side:
+    readable = {path: suite for path, suite in suites.items() if suite is not None}
+    return _Side(readable, Helpers(readable.values()))
 
 
-def _tests(old: _Side, new: _Side, deleted: set[str]) -> Iterator[TamperFinding]:
+def _matched(old: _Side, new: _Side) -> tuple[list[TestPair], Ledger]:
+    """Return each old test with its new version, and the assertions of both versions."""
     before = [case for suite in old.suites.values() for case in suite.tests]
     known = {case.path for case in before}
     after = [case for suite in new.suites.values() for case in suite.tests if is_test(case.path) or case.path in known]
     remaining = {(case.path, case.name) for case in after}
     others = [case for suite in new.suites.values() for case in suite.cases if (case.path, case.name) not in remaining]
+    ledger = Ledger(old.expanded, new.expanded, old.unrolled)
+    return pairs(before, after, others, ledger), ledger
+
+
+def _renamed(renaming: Renaming) -> Iterator[TamperFinding]:
+    if renaming.names:
+        first = renaming.tests[0]
+        names = ", ".join(f"`{old}` -> `{new}`" for old, new in sorted(renaming.names.items()))
+        tests = listed([case.name for case in renaming.tests])
+        yield TamperFinding("code-renamed", first.path, first.line, f"{names} in {tests}", "suspect")
+
+
+def _removed(cases: Sequence[SuiteFunction], ledger: Ledger, changes: Sequence[ChangedFile]) -> Iterator[TamperFinding]:
+    """Report the tests of each file that are gone, with the code that is gone with them."""
     removed: dict[str, list[SuiteFunction]] = defaultdict(list)
-    for pair in pairs(before, after, others):
-        if pair.how == "gone" and pair.old.path in deleted:
-            removed[pair.old.path].append(pair.old)
+    partly: dict[str, str] = {}
+    for case in cases:
+        if any(mark.unconditional for mark in case.marks):
+            yield TamperFinding("test-merged", case.path, 1, f"{case.name} was removed; it was always skipped", "note")
+            continue
+        expansions = ledger.of_old(case)
+        lost = [part for part in expansions if not ledger.take(part.check, part.texts)]
+        if expansions and not lost:
+            message = f"{case.name} was removed; other tests newly check the same"
+            yield TamperFinding("test-merged", case.path, 1, message, "note")
+            continue
+        removed[case.path].append(case)
+        if len(lost) < len(expansions):
+            partly[case.name] = f"{case.name} (of which nothing else checks `{short(lost[0].check.text)}`)"
+    files = {change.path: change for change in changes}
+    for path, gone in removed.items():
+        change = files[path]
+        message = _told(gone, partly, _code_removed(changes))
+        if change.after is None:
+            what = f"the file was removed, with {len(gone)} test(s) that exist nowhere else: {message}"
+            yield TamperFinding("file-deleted", path, None, what)
         else:
-            yield from _pair(pair, old, new)
-    for path, cases in removed.items():
-        yield TamperFinding(
-            "file-deleted", path, None, f"the file was removed, with {len(cases)} test(s) that exist nowhere else"
+            line = stood(change.before, change.after, gone[0].line)
+            yield TamperFinding("test-deleted", path, line, f"{len(gone)} test(s) removed: {message}")
+
+
+def _told(cases: Sequence[SuiteFunction], partly: Mapping[str, str], code: frozenset[str]) -> str:
+    """Return the names of removed tests; those whose code is removed too come with its name."""
+    used = {partly.get(case.name, case.name): sorted(code & _names_in(case.node)) for case in cases}
+    together = [name for name, words in used.items() if words]
+    alone = [name for name, words in used.items() if not words]
+    names = sorted({word for words in used.values() for word in words})
+    parts = [listed(alone)] if alone else []
+    if together:
+        parts.append(
+            f"together with {listed([f'`{name}`' for name in names])}, which the patch removes: {listed(together)}"
         )
+    return "; ".join(parts)
 
 
-def _pair(pair: TestPair, old: _Side, new: _Side) -> Iterator[TamperFinding]:
-    old_case, new_case = pair.old, pair.new
-    if new_case is None:
-        yield TamperFinding("test-deleted", old_case.path, old_case.line, f"{old_case.name} was removed")
-    elif pair.how == "uncollected":
-        message = f"{old_case.name} is no longer collected: its body is now {new_case.name} in {new_case.path}"
-        yield TamperFinding("test-uncollected", new_case.path, new_case.line, message)
+def _names_in(node: ast.AST) -> set[str]:
+    parts = list(ast.walk(node))
+    names = {part.id for part in parts if isinstance(part, ast.Name)}
+    names |= {part.attr for part in parts if isinstance(part, ast.Attribute)}
+    names |= {part.module for part in parts if isinstance(part, ast.ImportFrom) and part.module}
+    return names | {part.name for part in parts if isinstance(part, ast.alias)}
+
+
+def _code_removed(changes: Sequence[ChangedFile]) -> frozenset[str]:
+    """Return the functions, classes and values that the sources defined and no longer define."""
+    sources = [change for change in changes if change.path.endswith(".py") and not _concerns(change.path)]
+    before = {name for change in sources for name in _definitions(change.before)}
+    modules = {_module(change.path) for change in sources if change.after is None}
+    return frozenset(modules | before - {name for change in sources for name in _definitions(change.after)})
+
+
+def _module(path: str) -> str:
+    """Return the name by which a file is imported."""
+    return path.removeprefix("src/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def _definitions(data: bytes | None) -> Iterator[str]:
+    module = parsed(data)
+    waiting = list(module.body) if module else []
+    for node in waiting:
+        if isinstance(node, Function | ast.ClassDef):
+            yield node.name
+        if not isinstance(node, Function):
+            waiting += [part for part in ast.iter_child_nodes(node) if isinstance(part, ast.stmt)]
+    yield from top_values(module) if module else ()
+
+
+def _pair(pair: TestPair, case: SuiteFunction, old: _Side, new: _Side, ledger: Ledger) -> Iterator[TamperFinding]:
+    was = pair.old
+    if pair.how == "uncollected":
+        message = f"{was.name} is no longer collected: its body is now {case.name} in {case.path}"
+        yield TamperFinding("test-uncollected", case.path, case.line, message)
     elif pair.how == "merged":
-        yield TamperFinding(
-            "test-merged",
-            new_case.path,
-            new_case.line,
-            f"{old_case.name} was removed; {new_case.name} checks the same",
-            "note",
-        )
+        message = f"{was.name} was removed; {case.name} checks the same"
+        yield TamperFinding("test-merged", case.path, case.line, message, "note")
     else:
         if pair.how == "renamed":
-            yield TamperFinding(
-                "test-renamed", new_case.path, new_case.line, f"{old_case.name} is now {new_case.name}", "note"
-            )
-        yield from _findings(
-            new_case.path, compared(old_case, new_case, _around(old_case, new_case, old, new), old.rows_of(old_case))
-        )
-        if old_case.body != new_case.body:
-            yield TamperFinding("test-changed", new_case.path, new_case.line, f"{new_case.name} was changed", "note")
+            moved = f"moved from {was.path}" if was.name == case.name else f"is now {case.name}"
+            yield TamperFinding("test-renamed", case.path, case.line, f"{was.name} {moved}", "note")
+        yield from _joined(case, compared(was, case, _around(was, case, old, new, ledger), old.rows_of(was)))
+        if was.body != case.body:
+            yield TamperFinding("test-changed", case.path, case.line, f"{case.name} was changed", "note")
 
 
-def _around(was: SuiteFunction, now: SuiteFunction, old: _Side, new: _Side) -> NewFileContext:
-    return NewFileContext(lambda: new.helpers.demands(now) - old.helpers.demands(was), new.rows_of(now))
+def _alike(findings: Iterable[TamperFinding]) -> Iterator[TamperFinding]:
+    """Yield suspects that say the same of several tests of a file as one; each weakening is judged for itself."""
+    groups: dict[tuple[str, ...], list[TamperFinding]] = defaultdict(list)
+    for finding in findings:
+        text = finding.what.partition(": ")[2]
+        alone = finding.grade != "suspect" or not text
+        groups[finding.rule, finding.path, finding.grade, str(len(groups)) if alone else text].append(finding)
+    for (_, _, _, text), group in groups.items():
+        names = list(dict.fromkeys(finding.what.partition(": ")[0] for finding in group))
+        yield group[0]._replace(what=f"{listed(names)}: {text}") if len(names) > 1 else group[0]
+
+
+def _around(was: SuiteFunction, now: SuiteFunction, old: _Side, new: _Side, ledger: Ledger) -> NewFileContext:
+    return NewFileContext(lambda: new.helpers.demands(now) - old.helpers.demands(was), new.rows_of(now), ledger)
+
+
+_GRAVITY = ("weakening", "suspect", "note")
+_MOST_TOLD = 3
+
+
+def _joined(case: SuiteFunction, results: Iterable[LocatedVerdict]) -> Iterator[TamperFinding]:
+    """Yield one finding about a function, the gravest part first; marks of its class and notes are apart."""
+    inside: list[LocatedVerdict] = []
+    first = min((decorator.lineno for decorator in case.node.decorator_list), default=case.node.lineno)
+    for result in results:
+        line, (rule, what, grade) = result
+        if rule.startswith("skip") and not first <= line <= (case.node.end_lineno or first):
+            yield TamperFinding(rule, case.path, line, f"{_around_line(case, line)}: {what}", grade)
+        elif grade == "note":
+            yield TamperFinding(rule, case.path, line, f"{case.name}: {what}", grade)
+        else:
+            inside.append(result)
+    inside.sort(key=lambda result: _GRAVITY.index(result.verdict.grade))
+    texts = list(dict.fromkeys(result.verdict.what for result in inside))
+    if inside:
+        line, (rule, _, grade) = inside[0]
+        more = [f"and {len(texts) - _MOST_TOLD} more"] if len(texts) > _MOST_TOLD else []
+        yield TamperFinding(rule, case.path, line, f"{case.name}: {'; '.join([*texts[:_MOST_TOLD], *more])}", grade)
+
+
+def _around_line(case: SuiteFunction, line: int) -> str:
+    """Return the name of what a mark outside the function stands on: its class or the file."""
+    in_class = "." in case.name and line > case.class_line
+    return case.name.rpartition(".")[0] if in_class else "the whole file"
 
 
 def _findings(path: str, results: Iterator[LocatedVerdict]) -> Iterator[TamperFinding]:
@@ -295,25 +283,35 @@ def _findings(path: str, results: Iterator[LocatedVerdict]) -> Iterator[TamperFi
         yield TamperFinding(rule, path, line, what, grade)
 
 
-def _support_code(old: _Side, new: _Side) -> Iterator[TamperFinding]:
+def _support_code(old: _Side, new: _Side, ledger: Ledger) -> Iterator[TamperFinding]:
     """Compare fixtures, setUp and helpers that keep their name."""
     for path, suite in old.suites.items():
         after = {case.name: case for case in new.suites[path].cases} if path in new.suites else {}
         for was in suite.cases:
             now = after.get(was.name)
             if now is not None and not was.collected and not now.collected:
-                yield from _findings(path, compared(was, now, _around(was, now, old, new), ()))
+                yield from _joined(now, compared(was, now, _around(was, now, old, new, ledger), ()))
 
 
 def _file_level(old: _Side, new: _Side) -> Iterator[TamperFinding]:
     for path, suite in old.suites.items():
         now = new.suites.get(path)
         if now is not None and suite.cases:
-            yield from _findings(path, marks_added(suite.marks, now.marks, "the whole file"))
+            yield from _findings(path, marks_added((*suite.marks, *_shared_marks(suite)), now.marks))
             yield from _findings(path, cut(suite.module, now.module))
             yield from _findings(path, _expected(suite, now))
             yield from _findings(path, replaced(suite.module, now.module))
             yield from _findings(path, in_file(suite.module, now.module))
+
+
+def _shared_marks(suite: Suite) -> list[Skip]:
+    """Return the marks that every test of the file has, which may as well stand on the file."""
+    tests_ = suite.tests
+    return [
+        mark
+        for mark in (tests_[0].marks if tests_ else ())
+        if all(mark.meaning in {other.meaning for other in case.marks} for case in tests_)
+    ]
 
 
 def _expected(old: Suite, new: Suite) -> Iterator[LocatedVerdict]:

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import ast
+import operator
+import os
+import platform
+import re
+import sys
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import Any
 
 from reflectloop.verification.tampering.python.checks import last_name
 
@@ -24,6 +31,42 @@ def is_literal(node: ast.expr | None) -> bool:
     allowed = ast.Constant | ast.List | ast.Tuple | ast.Set | ast.Dict | ast.UnaryOp | ast.operator | ast.unaryop
     allowed |= ast.expr_context | ast.BinOp | ast.JoinedStr | ast.FormattedValue
     return node is not None and all(isinstance(part, allowed) for part in ast.walk(node))
+
+
+_BUILDER = re.compile(
+    r"dict|list|tuple|set|frozenset|bytes|str|int|float|complex|dedent|join|encode|[lr]?strip|splitlines|split|"
+    r"date|time|datetime|timedelta|[A-Z]\w*"
+)
+
+
+def is_written(node: ast.expr | None) -> bool:
+    """Return True if the expression only puts literals together: `"-".join(["a"])`, `Decimal("1.5")`."""
+    if node is None:
+        return False
+    parts = list(ast.walk(node))
+    functions = [part.func for part in parts if isinstance(part, ast.Call)]
+    within = {id(part) for function in functions for part in ast.walk(function)}
+    return all(map(_builds, functions)) and not any(
+        isinstance(part, ast.Name | ast.Await | ast.Lambda | ast.comprehension) and id(part) not in within
+        for part in parts
+    )
+
+
+def same_values(old: ast.expr, new: ast.expr) -> bool:
+    """Return True if both put the same literals together, whichever module their builders are imported from."""
+    return _shape(old) == _shape(new)
+
+
+def _shape(node: ast.expr) -> str:
+    copied = ast.parse(ast.unparse(node), mode="eval")
+    for call in ast.walk(copied):
+        if isinstance(call, ast.Call) and not isinstance(getattr(call.func, "value", None), ast.Constant):
+            call.func = ast.Name(last_name(call.func), ast.Load())
+    return ast.unparse(copied)
+
+
+def _builds(function: ast.expr) -> bool:
+    return _BUILDER.fullmatch(last_name(function)) is not None
 
 
 def tolerance(node: ast.expr) -> bool:
@@ -64,3 +107,86 @@ def _never_negative(node: ast.Compare) -> bool:
 def _excluded_middle(values: list[ast.expr]) -> bool:
     texts = {ast.unparse(value) for value in values}
     return any(f"not {text}" in texts for text in texts)
+
+
+# The questions about the machine that tests ask in order to skip themselves.
+_MACHINE: dict[str, object] = {
+    "sys.platform": sys.platform,
+    "os.name": os.name,
+    "sys.version_info": tuple(sys.version_info[:3]),
+    "sys.version_info[:2]": tuple(sys.version_info[:2]),
+    "sys.version_info[0]": sys.version_info[0],
+    "sys.version_info.major": sys.version_info[0],
+    "platform.system()": platform.system(),
+    "platform.python_implementation()": platform.python_implementation(),
+    "sys.implementation.name": sys.implementation.name,
+}
+
+
+def holds_here(conditions: Sequence[str]) -> bool | None:
+    """Return True or False if conditions about the platform or the version do or do not hold here, or None."""
+    known = [_known(ast.parse(condition, mode="eval").body) for condition in conditions if _is_code(condition)]
+    if False in known:
+        return False
+    return None if None in known or len(known) < len(conditions) else True
+
+
+def _is_code(text: str) -> bool:
+    try:
+        ast.parse(text, mode="eval")
+    except (SyntaxError, ValueError):
+        return False
+    return True
+
+
+def _known(node: ast.expr) -> bool | None:
+    """Return the truth of a condition that only asks about the machine, or None."""
+    match node:
+        case ast.BoolOp(op=joined, values=values):
+            parts = [_known(value) for value in values]
+            decided = isinstance(joined, ast.Or)  # one such part decides
+            return decided if decided in parts else None if None in parts else not decided
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            inner = _known(operand)
+            return None if inner is None else not inner
+        case ast.Call():
+            return _asked(node)
+        case ast.Compare(left=left, ops=[sign], comparators=[right]):
+            return _compared(_MACHINE.get(ast.unparse(left)), sign, right)
+        case ast.Constant(value=value):
+            return bool(value)
+    return None
+
+
+def _asked(call: ast.Call) -> bool | None:
+    """Return the answer to `sys.platform.startswith("win")` and `hasattr(os, "fork")`, or None."""
+    match call:
+        case ast.Call(func=ast.Attribute(value=asked, attr="startswith"), args=[ast.Constant(value=str() as start)]):
+            value = _MACHINE.get(ast.unparse(asked))
+            return value.startswith(start) if isinstance(value, str) else None
+        case ast.Call(func=ast.Name(id="hasattr"), args=[ast.Name(id=module), ast.Constant(value=str() as name)]):
+            known = sys.modules.get(module) if module in sys.stdlib_module_names else None
+            return None if known is None else hasattr(known, name)
+    return None
+
+
+def _compared(value: object, sign: ast.cmpop, right: ast.expr) -> bool | None:
+    if value is None or not is_literal(right):
+        return None
+    try:
+        other = ast.literal_eval(right)
+        return _SIGNS[type(sign)](value, other) if type(sign) in _SIGNS else None
+    except (TypeError, ValueError):
+        return None
+
+
+_SIGNS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.In: lambda value, others: value in others,
+    ast.NotIn: lambda value, others: value not in others,
+}
