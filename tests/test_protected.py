@@ -6,18 +6,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflectloop.verification.protected import dependencies, guard, is_test, restored, serves_tests
+from reflectloop.verification.protected import (
+    dependencies,
+    guard,
+    is_test,
+    restored,
+    serves_tests,
+    with_tests_of,
+)
 from reflectloop.verification.result import ChangedFile
 
 KINDS = {
     "test": (
         "tests/test_a.py tests/unit/a_test.py app/tests.py src/a.test.ts src/a.spec.jsx src/__tests__/a.js test/a.mjs "
         "cypress/e2e/a.cy.ts pkg/a_test.go crates/a/tests/cli.rs src/test/java/x/FooTest.java src/test/kotlin/FooTest.kt "
-        "spec/models/a_spec.rb test/a_test.rb tests/ATest.php test/a.bats App.Tests/FooTests.cs a_unittest.cc t/a.t"
+        "spec/models/a_spec.rb test/a_test.rb tests/ATest.php test/a.bats App.Tests/FooTests.cs a_unittest.cc "
+        "tests/parse_array.c src/parser/tests.rs t/a.t tests/test_utils/test_style.py test-utils/a.test.ts"
     ),
     "fixture": (
         "tests/helper.py tests/data/a.json pkg/testdata/a.txt fixtures/a.yml src/__mocks__/a.js src/test/resources/a.xml "
-        "spec/support/a.rb tests/cassettes/a.yaml"
+        "spec/support/a.rb tests/cassettes/a.yaml tests/unity/src/unity.c tests/test_utils/style.py "
+        "tests/fixtures/test_a.py test_utils/a.py"
     ),
     "hook": (
         "conftest.py tests/unit/conftest.py sitecustomize.py src/usercustomize.py a.pth .husky/pre-commit .githooks/pre-push "
@@ -168,11 +177,15 @@ FIXTURE = b"import pytest\n\n\n@pytest.fixture\ndef shop():\n    return 1\n"
 
 
 @pytest.mark.parametrize(
-    "path", ["tests/test_a.py", "tests/helper.py", "tests/data/a.json", "src/__snapshots__/a.snap", "a_test.go"]
+    "path",
+    [
+        *("tests/test_a.py", "tests/helper.py", "tests/data/a.json", "src/__snapshots__/a.snap", "a_test.go"),
+        *("tests/CMakeLists.txt", "tests/Makefile.am"),  # a new test is built only by the new list
+    ],
 )
 def test_tests_and_what_they_stand_on_serve_the_patchs_own_tests(path: str) -> None:
     assert serves_tests(ChangedFile(path, None, b"x"))
-    assert not serves_tests(ChangedFile(path, b"x", None))
+    assert serves_tests(ChangedFile(path, b"x", None, "100644", "000000"))
 
 
 @pytest.mark.parametrize(
@@ -216,6 +229,10 @@ def test_a_conftest_that_does_more_does_not_serve(code: bytes) -> None:
     assert not serves_tests(ChangedFile("tests/conftest.py", FIXTURE, FIXTURE + b"\n\n" + code))
 
 
+def test_a_conftest_that_is_removed_with_its_fixtures_does_not_serve() -> None:
+    assert not serves_tests(ChangedFile("tests/conftest.py", FIXTURE, None, "100644", "000000"))
+
+
 def test_a_conftest_that_changes_a_fixture_does_not_serve() -> None:
     assert not serves_tests(ChangedFile("tests/conftest.py", FIXTURE, FIXTURE.replace(b"return 1", b"return 2")))
 
@@ -252,3 +269,56 @@ def test_no_path_and_no_bytes_make_it_fail(path: str, before: bytes | None, afte
         restored(ChangedFile(name, before, after))
         serves_tests(ChangedFile(name, before, after))
     dependencies(path)
+
+
+LIB = b"""pub fn add<'a>(a: i32, b: i32) -> i32 {
+    a + b
+}
+
+#[cfg(test)]
+use std::fmt;
+
+macro_rules! t {
+    ($name:ident) => {
+        #[test]
+        fn $name() {}
+    };
+}
+
+t!(empty);
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn adds() {
+        assert_eq!(super::add(1, 2), 3);
+        assert_eq!('{', '\\u{7b}');
+    }
+}
+"""
+
+
+def test_the_examples_of_a_rust_source_are_exchanged_with_the_most_alike() -> None:
+    def source(*examples: str, code: str) -> bytes:
+        blocks = [
+            f"/// Text.\n///\n/// ```\n/// {example}\n/// ```\npub fn f{n}() {{ {code} }}\n"
+            for n, example in enumerate(examples)
+        ]
+        return "\n".join(blocks).encode()
+
+    base = source("assert_eq!(add(1, 2), 3);", "mul(2, 3);", code="1")
+    patch = source("let a = 1;\n/// assert_eq!(add(a, 2), 4);", "mul(2, 3);", code="2")
+    assert with_tests_of(base, patch) == source("assert_eq!(add(1, 2), 3);", "mul(2, 3);", code="2")
+    assert with_tests_of(base, source("assert_eq!(add(1, 2), 3);", "mul(2, 3);", code="2")) is None
+
+
+def test_the_tests_inside_a_rust_source_are_exchanged_by_structure() -> None:
+    patch = LIB.replace(b"a + b", b"a - b").replace(b"(1, 2), 3", b"(1, 2), -1").replace(b"t!(empty);\n\n", b"")
+    sealed = with_tests_of(LIB, patch)
+    assert sealed is not None
+    assert b"a - b" in sealed
+    assert b"(1, 2), 3" in sealed
+    assert b"-1" not in sealed
+    assert sealed.count(b"t!(empty);") == sealed.count(b"macro_rules! t") == sealed.count(b"use std::fmt;") == 1
+    assert with_tests_of(LIB, LIB.replace(b"a + b", b"a - b")) is None
+    assert with_tests_of(b"fn f() {}\n", LIB) == b"pub fn add<'a>(a: i32, b: i32) -> i32 {\n    a + b\n}\n"

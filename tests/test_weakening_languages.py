@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from python_test_diff import bad, found
+from reflectloop.verification import tampering
+from reflectloop.verification.result import ChangedFile
 
 JEST = """\
 describe('price', () => {
@@ -335,3 +337,191 @@ CATCH = 'TEST(Shop, Price) {\n  EXPECT_EQ(price(3), 30);\n}\n\nTEST_CASE("zero",
 def test_a_test_in_cplusplus_made_weaker_is_named_with_its_line(old: str, new: str, rule: str, line: int) -> None:
     findings = found("tests/shop.cpp", CATCH, CATCH.replace(old, new))
     assert (rule, line, "weakening") in {(each.rule, each.line, each.grade) for each in findings}
+
+
+RUST = """\
+/// Return the words joined by hyphens.
+///
+/// ```rust
+/// use heck::kebab;
+/// assert_eq!(kebab("A b"), "a-b");
+/// ```
+pub fn kebab<'a>(text: &'a str) -> String {
+    text.to_lowercase().replace(' ', "-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::kebab;
+
+    const CASES: &[(&str, &str)] = &[
+        ("One Two", "one-two"),
+        ("Three", "three"),
+    ];
+
+    macro_rules! t {
+        ($name:ident : $given:expr => $wanted:expr) => {
+            #[test]
+            fn $name() {
+                assert_eq!(kebab($given), $wanted)
+            }
+        };
+    }
+
+    t!(test1: "CamelCase" => "camelcase");
+    t!(test2: "Two Words" => "two-words");
+
+    fn check(given: &str, wanted: &str) {
+        assert_eq!(kebab(given), wanted);
+    }
+
+    #[test]
+    fn all() {
+        for (given, wanted) in CASES {
+            check(given, wanted);
+        }
+    }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "finding"),
+    [
+        (
+            '=> "two-words"',
+            '=> "two_words"',
+            (
+                "expected-changed",
+                30,
+                '`t!(test2: "Two Words" => "two-words");` became `t!(test2: "Two Words" => "two_words");`',
+            ),
+        ),
+        (
+            '    t!(test2: "Two Words" => "two-words");\n',
+            "",
+            ("assert-removed", 29, 't! no longer checks `t!(test2: "Two Words" => "two-words");`'),
+        ),
+        (
+            "assert_eq!(kebab($given), $wanted)",
+            "let _ = ($given, $wanted);",
+            ("assert-removed", 20, "macro t no longer checks `assert_eq!(kebab($given), $wanted)`"),
+        ),
+        (
+            '"one-two")',
+            '"one_two")',
+            ("expected-changed", 16, '`("One Two", "one-two")` became `("One Two", "one_two")`'),
+        ),
+        (
+            "        assert_eq!(kebab(given), wanted);\n",
+            "",
+            ("test-emptied", 32, "function check no longer does anything"),
+        ),
+        (
+            'kebab("A b"), "a-b"',
+            'kebab("A b"), "a_b"',
+            (
+                "doctest-changed",
+                5,
+                'the example `assert_eq!(kebab("A b"), "a-b");` became `assert_eq!(kebab("A b"), "a_b");`',
+            ),
+        ),
+        (
+            '/// assert_eq!(kebab("A b"), "a-b");\n',
+            '/// kebab("");\n',
+            ("doctest-changed", 5, 'the example `assert_eq!(kebab("A b"), "a-b");` became `kebab("");`'),
+        ),
+        ("```rust", "```ignore", ("skip-added", 4, 'the example `assert_eq!(kebab("A b"), "a-b");` is not run')),
+    ],
+)  # fmt: skip
+def test_a_rust_test_inside_its_source_made_weaker_is_named_with_its_line(
+    old: str, new: str, finding: tuple[str, int, str]
+) -> None:
+    assert old in RUST
+    assert [(each.rule, each.line, each.what) for each in found("src/kebab.rs", RUST, RUST.replace(old, new))] == [
+        finding
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("    t!(test1", '    t!(test0: "" => "");\n    t!(test1'),
+        ('        ("Three", "three"),\n', '        ("Three", "three"),\n        ("Four", "four"),\n'),
+        ("    t!(test1: ", "    t!(\n        test1: "),
+        ("text.to_lowercase()", "text.trim().to_lowercase()"),
+        ("/// assert_eq!", "/// // Two words.\n/// assert_eq!"),
+        ("/// assert_eq!", '/// assert_eq!(kebab("C d"), "c-d");\n/// assert_eq!'),
+    ],
+)
+def test_honest_work_on_a_rust_source_with_tests_is_left_alone(old: str, new: str) -> None:
+    assert old in RUST
+    assert found("src/kebab.rs", RUST, RUST.replace(old, new)) == []
+
+
+def test_a_quotation_shows_where_two_long_lines_differ() -> None:
+    long = "a, " * 60
+    old = f"it('is right', () => {{\n  expect(sum({long}1)).toBe(30);\n}});\n"
+    (finding,) = found("src/sum.test.ts", old, old.replace("30", "31"))
+    assert "toBe(30)` became `…" in finding.what
+    assert "toBe(31)`" in finding.what
+
+
+REWORDED = {
+    "test/parse.js": "test('parses', (t) => {\n  t.equal(f('a=b'), 1, 'parses one');\n  t.ok(g(1, 'x'), 'holds');\n});\n",
+    "pkg/parse_test.go": 'func TestParse(t *testing.T) {\n\tif got := f("a"); got != 1 {\n\t\tt.Errorf("parses one")\n\t}\n}\n',
+    "tests/parse_tests.c": 'static void parses(void)\n{\n    TEST_ASSERT_EQUAL_INT_MESSAGE(1, f("a"), "parses one");\n}\n',
+    "tests/parse.rs": '#[test]\nfn parses() {\n    assert_eq!(f("a"), 1, "parses one");\n}\n',
+}
+
+
+@pytest.mark.parametrize(("path", "text"), REWORDED.items())
+def test_the_words_of_an_assertion_that_fails_may_change(path: str, text: str) -> None:
+    assert bad(found(path, text, text.replace("parses one", "gives 1").replace("'holds'", "'is so'"))) == []
+    assert bad(found(path, text, text.replace("t.Errorf(", "t.Fatal("))) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new"),
+    [
+        ("test/parse.js", "1, 'parses one'", "2, 'parses one'"),
+        ("test/parse.js", "'a=b'", "'a'"),
+        ("test/parse.js", "g(1, 'x')", "g(1, 'y')"),
+        ("pkg/parse_test.go", "got != 1", "got != 2"),
+        ("tests/parse.rs", '"a"', '"b"'),
+        ("tests/parse_tests.c", 'f("a")', 'f("b")'),
+    ],
+)
+def test_what_an_assertion_compares_may_not(path: str, old: str, new: str) -> None:
+    assert old in REWORDED[path]
+    assert bad(found(path, REWORDED[path], REWORDED[path].replace(old, new))) == [("expected-changed", "suspect")]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "finding"),
+    [
+        ("#[cfg(test)]\nmod", "#[cfg(any())]\nmod", ("skip-added", 11, "the file: `#[cfg(any())]`")),
+        (
+            '    t!(test2: "Two',
+            '    #[cfg(feature = "slow")]\n    t!(test2: "Two',
+            ("skip-added", 30, 'the file: `#[cfg(feature = "slow")]`'),
+        ),
+    ],
+)
+def test_a_rust_test_that_is_compiled_no_longer_is_named(old: str, new: str, finding: tuple[str, int, str]) -> None:
+    assert old in RUST
+    findings = [(each.rule, each.line, each.what) for each in found("src/kebab.rs", RUST, RUST.replace(old, new))]
+    assert finding in findings
+
+
+def test_code_that_is_compiled_for_some_platforms_is_no_skipped_test() -> None:
+    code = '#[cfg(windows)]\nmod imp {\n    #[cfg(feature = "x")]\n    pub fn f() {}\n}\n\n'
+    assert found("src/kebab.rs", RUST, code + RUST) == []
+
+
+def test_an_example_in_a_file_of_another_name_is_followed() -> None:
+    old = ChangedFile("src/kebab.rs", RUST.encode(), None)
+    new = ChangedFile("src/dash.rs", None, RUST.replace('"A b"), "a-b"', '"A b"), "a_b"').encode())
+    assert [each[:3] for each in tampering.look([old, new]) if each.rule.startswith("doctest")] == [
+        ("doctest-changed", "src/dash.rs", 5)
+    ]

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from reflectloop.errors import InvalidInput
 from reflectloop.system import files
 from reflectloop.system.git import Git
+from reflectloop.verification import protected
 from reflectloop.verification.result import ChangedFile
 from reflectloop.workspace.project import KEPT_OUT
 from reflectloop.workspace.store import Store
@@ -111,6 +112,20 @@ class TreeBuilder:
         absent = TreeEntry("0", "0" * (64 if self.store.object_format == "sha256" else 40))
         lines = [(known.get(path, absent), path) for path in paths]
         lines.sort(key=lambda line: line[0] is not absent)  # removals first, so that they do not block additions
+        return self._with_entries(tree, lines)
+
+    def with_inline_tests(self, tree: str, source: str, paths: Sequence[str]) -> str:
+        """Return `tree` in which the tests inside the sources at `paths` are those of `source`."""
+        lines = []
+        for path in paths:
+            code, tests = self.read(tree, path), self.read(source, path)
+            mixed = protected.with_tests_of(tests, code) if code is not None and tests is not None else None
+            if mixed is not None:
+                blob = self.git.run("hash-object", "-w", "--stdin", stdin=mixed).decode().strip()
+                lines.append((TreeEntry(self.listing(tree)[path].mode, blob), path))
+        return self._with_entries(tree, lines) if lines else tree
+
+    def _with_entries(self, tree: str, lines: Sequence[tuple[TreeEntry, str]]) -> str:
         index_info = b"".join(
             f"{entry.mode} {entry.blob}\t".encode() + os.fsencode(path) + b"\0" for entry, path in lines
         )

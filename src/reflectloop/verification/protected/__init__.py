@@ -1,6 +1,17 @@
 """Decide which files judge the work and so are protected, why, and which changes to them count."""
 
 from reflectloop.verification.protected.changes import restored, serves_tests
-from reflectloop.verification.protected.paths import Protection, dependencies, guard, is_test
+from reflectloop.verification.protected.inline_tests import has_inline_tests, with_tests_of
+from reflectloop.verification.protected.paths import Protection, configures, dependencies, guard, is_test
 
-__all__ = ["Protection", "dependencies", "guard", "is_test", "restored", "serves_tests"]
+__all__ = [
+    "Protection",
+    "configures",
+    "dependencies",
+    "guard",
+    "has_inline_tests",
+    "is_test",
+    "restored",
+    "serves_tests",
+    "with_tests_of",
+]

@@ -8,6 +8,7 @@ from reflectloop.verification.protected.paths import guard, on_path, shadowed
 from reflectloop.verification.result import ChangedFile
 
 _RUNS = ("100755", "120000")
+_LISTS_TESTS = ("cmakelists.txt", "makefile.am", "meson.build")  # without its line there, a new test is not built
 
 
 def restored(change: ChangedFile) -> bool:
@@ -34,11 +35,13 @@ def steering_differs(change: ChangedFile) -> bool:
 
 
 def serves_tests(change: ChangedFile) -> bool:
-    """Return True if the new version is used when only the patch's tests run."""
+    """Return True if the new version, or its absence, is used when only the patch's tests run."""
     protection = guard(change.path)
-    if protection is None or change.after is None or (change.before is None and shadowed(change.path)):
+    if protection is None or (change.before is None and shadowed(change.path)):
         return False
     if protection.kind == "hook":
         name = change.path.rpartition("/")[2]
         return name == "conftest.py" and not beyond_fixtures(change.before, change.after)
+    if change.path.lower().endswith(_LISTS_TESTS):
+        return change.mode_after != "120000"
     return protection.kind in {"test", "fixture", "snapshot"} and change.mode_after != "120000"

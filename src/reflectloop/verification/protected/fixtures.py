@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -17,8 +18,12 @@ class NonFixtureCode(NamedTuple):
     grave: bool = True  # could force tests to pass; otherwise it affects them like any other change
 
 
+@lru_cache(maxsize=64)
 def parsed(data: bytes | None) -> ast.Module | None:
-    """Return the parsed module, an empty one for no data, or None if Python cannot parse it."""
+    """Return the parsed module, an empty one for no data, or None if Python cannot parse it.
+
+    Callers share the module, so none may change it.
+    """
     if data is None:
         return ast.Module(body=[], type_ignores=[])
     try:
@@ -51,7 +56,7 @@ def _compared(old: ast.Module, new: ast.Module) -> list[NonFixtureCode]:
     current = {_source(statement) for statement in _top(new.body)}
     added = [statement for statement in _top(new.body) if _source(statement) not in known]
     removed = [statement for statement in _top(old.body) if _source(statement) not in current]
-    beyond = list(_beyond(added))
+    beyond = list(_beyond(added, old))
     lines = {statement.line for statement in beyond}
     return [*beyond, *(statement for statement in _lost(removed, new) if statement.line not in lines)]
 
@@ -66,11 +71,24 @@ def _source(statement: ast.stmt) -> str:
     return ast.unparse(statement)
 
 
-def _beyond(added: Iterable[ast.stmt]) -> Iterator[NonFixtureCode]:
+def _beyond(added: Iterable[ast.stmt], old: ast.Module) -> Iterator[NonFixtureCode]:
+    functions = {each.name: each for each in old.body if isinstance(each, Function)}
     for statement in added:
         what = _reach(statement)
-        if what:
+        before = functions.get(statement.name) if isinstance(statement, Function) else None
+        if before and isinstance(statement, Function) and not before.name.startswith("pytest_"):
+            if what and not (_reach(before) == what and _same_body(before, statement)):
+                yield NonFixtureCode(statement.lineno, what)
+        elif what and before is None:
             yield NonFixtureCode(statement.lineno, what)
+        elif what and before and isinstance(statement, Function) and not _same_body(before, statement):
+            yield NonFixtureCode(statement.lineno, f"changes the hook {statement.name}")
+
+
+def _same_body(old: Function, new: Function) -> bool:
+    """Return True if two versions of a hook do the same, whatever their annotations and comments."""
+    before, after = ([ast.unparse(each) for each in _top(hook.body)] for hook in (old, new))
+    return before == after and [each.arg for each in old.args.args] == [each.arg for each in new.args.args]
 
 
 def _reach(statement: ast.stmt) -> str | None:
@@ -87,7 +105,7 @@ def _reach(statement: ast.stmt) -> str | None:
             if not _dangerous_call(statement)
             else f"defines {statement.name}, which calls {_dangerous_call(statement)}"
         )
-    if _imports_only(statement):
+    if _imports_only(statement) or _declares(statement):
         return None
     return f"runs `{_short(statement)}` when loaded"
 
@@ -119,7 +137,7 @@ def _stars(statement: ast.Import | ast.ImportFrom) -> bool:
 
 def _function(function: Function) -> str | None:
     if function.name.startswith("pytest_"):
-        return f"defines the hook {function.name}"
+        return None if _only_reports(function) else f"defines the hook {function.name}"
     decorators = [ast.unparse(decorator) for decorator in function.decorator_list]
     fixture = any(is_fixture(decorator) for decorator in decorators)
     if any("autouse=True" in decorator for decorator in decorators):
@@ -131,6 +149,40 @@ def _function(function: Function) -> str | None:
     if fixture or all(decorator.partition("(")[0].rpartition(".")[2] in _PLAIN for decorator in decorators):
         return None
     return f"defines {function.name} under `@{decorators[0][:60]}`"
+
+
+def _only_reports(hook: Function) -> bool:
+    """Return True for a hook that prints something, or declares options, markers and profiles and nothing else."""
+    if hook.name in _REPORTING_HOOKS:
+        return _dangerous_call(hook) is None and not hook.decorator_list and not _steers(hook.body, hook)
+    return hook.name in {"pytest_configure", "pytest_addoption"} and all(
+        _declares(each, hook) for each in _top(hook.body)
+    )
+
+
+def _steers(statements: Sequence[ast.AST], hook: Function) -> bool:
+    """Return True if code sets or calls something of the runner, or gives what it got from it to other code."""
+    arguments = {argument.arg for argument in (*hook.args.posonlyargs, *hook.args.args, *hook.args.kwonlyargs)}
+    nodes = [node for statement in statements for node in ast.walk(statement)]
+    read = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+    for node in nodes:
+        if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            return True
+        if isinstance(node, ast.Name) and node.id in arguments and id(node) not in read:
+            return True
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            root = ast.unparse(node.func).partition(".")[0]
+            if root in arguments and node.func.attr not in _READS_OR_PRINTS:
+                return True
+    return False
+
+
+def _declares(statement: ast.stmt, hook: Function | None = None) -> bool:
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if not isinstance(call, ast.Call) or ast.unparse(call.func).rpartition(".")[2] not in _DECLARATIONS:
+        return False
+    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return hook is None or not _steers(given, hook)
 
 
 def is_fixture(decorator: str) -> bool:
@@ -147,6 +199,25 @@ _DANGEROUS_CALLS = (
     "importlib.reload",
     "add_marker",
 )
+_REPORTING_HOOKS = frozenset(
+    {"pytest_report_header", "pytest_terminal_summary", "pytest_report_collectionfinish", "pytest_html_report_title"}
+)
+_READS_OR_PRINTS = frozenset(
+    {
+        "getoption",
+        "getini",
+        "getvalue",
+        "get",
+        "getreports",
+        "hasplugin",
+        "has_plugin",
+        "write",
+        "write_line",
+        "write_sep",
+    }
+    | {"line", "section", "ensure_newline", "keys", "values", "items", "relative_to", "joinpath"}
+)
+_DECLARATIONS = frozenset({"addinivalue_line", "addoption", "addini", "register_profile", "register_assert_rewrite"})
 _RUNNER = ("pytest", "_pytest", "unittest", "pluggy")
 
 
@@ -188,9 +259,9 @@ def _lost(removed: Iterable[ast.stmt], new: ast.Module) -> Iterator[NonFixtureCo
     names = {node.name: node.lineno for node in new.body if isinstance(node, Function | ast.ClassDef)}
     for statement in removed:
         if isinstance(statement, Function | ast.ClassDef) and statement.name in names:
-            yield NonFixtureCode(
-                names[statement.name], f"changes {statement.name}", grave=statement.name.startswith("pytest_")
-            )
+            # A changed hook is reported with the new statements, if it does something else now.
+            if not statement.name.startswith("pytest_"):
+                yield NonFixtureCode(names[statement.name], f"changes {statement.name}", grave=False)
         elif isinstance(statement, Function | ast.ClassDef):
             yield NonFixtureCode(statement.lineno, f"drops {statement.name}", grave=False)
         elif not isinstance(statement, ast.Import | ast.ImportFrom):

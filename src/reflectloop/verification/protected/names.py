@@ -41,12 +41,15 @@ SNAPSHOT_FOLDERS = frozenset(
     )
 )
 SNAPSHOT_FILES = words("*.snap *.golden *.approved.* *.verified.* *.snap.new *.snapshot")
-FIXTURE_FOLDERS = frozenset(
+DATA_FOLDERS = frozenset(
     words(
         "testdata test_data test-data testfixtures fixtures __fixtures__ __mocks__ cassettes test_fixtures "
-        "test-fixtures testhelpers test_helpers test-helpers test-utils test_utils testutils test_support "
-        "test-support"
+        "test-fixtures"
     )
+)
+# Helpers of tests, but a folder of this name may also hold the tests of a module called `utils`.
+HELPER_FOLDERS = frozenset(
+    words("testhelpers test_helpers test-helpers test-utils test_utils testutils test_support test-support")
 )
 TEST_FOLDERS = frozenset(
     words(

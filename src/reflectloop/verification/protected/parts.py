@@ -22,7 +22,9 @@ _RULE = re.compile(r"^@?([^:=\t#]+?)\s*::?(?!=)\s*(.*)$")
 _USED = re.compile(r"\$[({]([\w.-]+)|\{\{\s*([\w-]+)")
 # Variables and lines that affect every recipe.
 _GLOBAL = re.compile(r"^(?:SHELL|\.SHELLFLAGS|MAKEFLAGS|PATH|\.DEFAULT_GOAL|BASH_ENV|ENV|PYTEST_ADDOPTS|PYTHONPATH)$")
-_GLOBAL_LINE = re.compile(r"^-?(?:s?include|export|unexport|import|set|mod)\b|^\.(?:IGNORE|ONESHELL|POSIX|SILENT)\b")
+_GLOBAL_LINE = re.compile(
+    r"^-?(?:s?include|export|unexport|import|set|mod)(?:\s|$)|^\.(?:IGNORE|ONESHELL|POSIX|SILENT)\b"
+)
 
 
 class MakeRule(NamedTuple):

@@ -107,6 +107,12 @@ def is_test(path: str) -> bool:
     return protection is not None and protection.kind == "test"
 
 
+def configures(path: str) -> bool:
+    """Return True if the file says what is checked: settings of runners and linters, and workflows."""
+    protection = guard(path)
+    return protection is not None and protection.kind in {"runner", "lint", "ci"}
+
+
 def dependencies(path: str) -> bool:
     """Return True if the file declares which packages are installed."""
     parts = path.lower().split("/")
@@ -150,10 +156,12 @@ def _test_or_fixture(path: str, parts: tuple[str, ...]) -> Protection | None:
     in_tests = bool(folder_names & _test_folders(ending)) or _GRADLE_TESTS.search(path) is not None or _dotnet(parts)
     if folder_names & names.SNAPSHOT_FOLDERS and (in_tests or ending not in names.CODE_ENDINGS):
         return _SNAPSHOT
-    if folder_names & names.FIXTURE_FOLDERS:
+    if folder_names & names.DATA_FOLDERS:
         return _FIXTURE
     if _named_like_a_test(parts[-1]):
         return _TEST_FILE
+    if folder_names & names.HELPER_FOLDERS:
+        return _FIXTURE
     if in_tests and "src/main/" not in path:
         return _TEST_FILE if _collected_by_folder(parts, ending) else _FIXTURE
     return None
@@ -176,6 +184,8 @@ def _collected_by_folder(parts: tuple[str, ...], ending: str) -> bool:
         return parts[-1].startswith("test")
     if ending in {"js", "ts", "jsx", "tsx", "mjs", "cjs"}:
         return bool({"__tests__", "test"} & set(parts))
+    if ending in {"c", "cc", "cpp", "cxx"}:
+        return len(parts) > 1 and parts[-2].lower() in names.TEST_FOLDERS
     return ending == "rs" and len(parts) > 1 and parts[-2] == "tests"
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from functools import cache, lru_cache
 from typing import NamedTuple
 
+from reflectloop.verification.protected import inline_tests, is_test
+from reflectloop.verification.protected.inline_tests import RustText
 from reflectloop.verification.tampering.added import JAVASCRIPT, REGEX, code, ending
 from reflectloop.verification.tools.record import TestSyntax
 from reflectloop.verification.tools.registry import tools
@@ -66,6 +68,8 @@ class TextAssertion(NamedTuple):
 
     text: str  # without white space, with uniform quotes
     line: int
+    shown: str = ""  # as it is written, on one line
+    is_row: bool = False  # a line of a longer call or table
 
 
 class TestBlock(NamedTuple):
@@ -81,6 +85,7 @@ class TestBlock(NamedTuple):
     branches: int
     catches: int
     rows: int  # lines that look like an entry of a table
+    is_test: bool = True  # False for code and data that tests use
 
 
 class TestFileReading(NamedTuple):
@@ -97,17 +102,64 @@ def known(path: str) -> bool:
 @lru_cache(maxsize=256)
 def read(path: str, data: bytes | None) -> TestFileReading:
     syntax = language(ending(path))
-    text = code(path, data)
-    plain = (_LITERAL_OR_REGEX if ending(path) in JAVASCRIPT else _LITERAL).sub(_blanked, text)
+    rust = inline_tests.texts((data or b"").decode(errors="replace")) if ending(path) == "rs" else None
+    text = rust.text if rust else code(path, data)
+    pattern = _LITERAL_OR_REGEX if ending(path) in JAVASCRIPT else _LITERAL
+    plain = rust.plain if rust else pattern.sub(_blanked, text)
     blocks: dict[str, TestBlock] = {}
     covered: list[tuple[int, int]] = []
     for start, end, head, name in _spans(text, plain, syntax):
         blocks[_unique(name, blocks)] = _block(path, name, text, plain, (start, end, head), syntax)
         covered.append((start, end))
+    if rust:
+        blocks |= _made_by_macros(path, rust, syntax)
     outside = [skip for skip in syntax.skip.finditer(plain) if not any(a <= skip.start() < b for a, b in covered)]
-    return TestFileReading(
-        blocks, tuple(TextAssertion(_squeezed(skip[0]), _line(plain, skip.start())) for skip in outside)
-    )
+    if rust and not is_test(path):
+        all_items = inline_tests.items(rust)
+        outside = [skip for skip in outside if inline_tests.concerns_tests(rust, all_items, skip.start())]
+    return TestFileReading(blocks, tuple(_skip(text, plain, 0, skip) for skip in outside))
+
+
+def _skip(text: str, plain: str, start: int, match: re.Match[str]) -> TextAssertion:
+    """Return a skip as it is written; `start` is where the searched part of the text begins."""
+    return assertion(text[start + match.start() : start + match.end()], _line(plain, start + match.start()))
+
+
+def _made_by_macros(path: str, rust: RustText, syntax: Language) -> dict[str, TestBlock]:
+    """Return what the patterns of tests do not see in Rust: tests made by macros, and what tests are made with.
+
+    All calls of one macro are one block, and each call, or each row of a longer one, is an assertion.
+    """
+    blocks: dict[str, TestBlock] = {}
+    for item in inline_tests.items(rust, all_tests=is_test(path)):
+        source = rust.text[item.head : item.end]
+        line = _line(rust.plain, item.head)
+        test_function = item.kind == "function" and "test" in rust.plain[item.start : item.head]
+        if not item.is_test or item.kind == "other" or test_function:
+            continue
+        if item.kind in {"macro", "function"}:
+            name = f"macro {item.name}" if item.kind == "macro" else f"function {item.name}"
+            span = (item.start, item.end, item.head)
+            blocks[_unique(name, blocks)] = _block(path, name, rust.text, rust.plain, span, syntax)._replace(
+                is_test=False
+            )
+            continue
+        name = f"{item.name}!" if item.kind == "call" else item.name
+        known = blocks.get(name) or TestBlock(path, name, line, (), (), "", False, 0, 0, 0, item.kind == "call")
+        checks = (*known.checks, *_rows(source, line))
+        blocks[name] = known._replace(checks=checks, body=known.body + _squeezed(source))
+    return blocks
+
+
+def _rows(source: str, line: int) -> Iterator[TextAssertion]:
+    """Yield a call or value as one assertion, or one for each of its lines."""
+    lines = source.strip().splitlines()
+    if len(lines) == 1:
+        yield assertion(source, line)
+        return
+    for number, row in enumerate(lines):
+        if re.search(r"\w", row):
+            yield assertion(row.strip().rstrip(","), line + number)._replace(is_row=True)
 
 
 def _blanked(literal: re.Match[str]) -> str:
@@ -195,14 +247,8 @@ def _block(path: str, name: str, text: str, plain: str, span: tuple[int, int, in
     start, end, head = span
     inner, source = plain[start:end], text[start:end]
     checks = tuple(_checks(source, inner, _line(plain, start), language))
-    skips = tuple(
-        TextAssertion(_squeezed(match[0]), _line(plain, start + match.start()))
-        for match in language.skip.finditer(inner)
-    )
-    tags = tuple(
-        TextAssertion(_squeezed(match[0]), _line(plain, start + match.start()))
-        for match in language.tags.finditer(source[: head - start])
-    )
+    skips = tuple(_skip(text, plain, start, match) for match in language.skip.finditer(inner))
+    tags = tuple(_skip(text, plain, start, match) for match in language.tags.finditer(source[: head - start]))
     first = language.check.search(inner)
     early = re.search(r"^\s*return\b[^\n]*$", inner[: first.start()] if first else "", re.MULTILINE)
     return TestBlock(
@@ -237,7 +283,76 @@ def _checks(source: str, inner: str, line: int, language: Language) -> Iterator[
         last = match.end()
         if match[0].rstrip().endswith("("):
             last = _chain(inner, match.end() - 1)
-        yield TextAssertion(_squeezed(source[match.start() : last]), line + inner[: match.start()].count("\n"))
+        yield assertion(source[match.start() : last], line + inner[: match.start()].count("\n"))
+
+
+def assertion(source: str, line: int) -> TextAssertion:
+    return TextAssertion(_squeezed(source), line, " ".join(source.split()))
+
+
+# Assertions whose arguments from a position on are only shown if they fail, by what is called.
+_MESSAGE_FROM = tuple(
+    (re.compile(pattern), position)
+    for pattern, position in (
+        (r"\b(?:debug_)?assert_(?:eq|ne)!$", 2),
+        (r"\b(?:debug_)?assert!$", 1),
+        (r"^TEST_\w+_MESSAGE$", -1),
+        (r"\b(?:assert|require)\.(?:True|False|Nil|NotNil|NoError|Error|Empty|NotEmpty|Zero|NotZero)f?$", 2),
+        (r"\b(?:assert|require)\.[A-Z]\w*$", 3),
+        (r"\.(?:ok|notOk|true|false|truthy|falsy|assert|error|ifError|isTrue|isFalse|isNull|exists)$|^assert$", 1),
+        (
+            r"\.(?:equals?|notEqual|(?:not)?[dD]eep\w*|(?:notS|s)trictEqual|same|notSame|is|not|like|match|throws)$",
+            2,
+        ),
+    )
+)
+_FAILS = re.compile(r"\.(?:Error|Fatal)f?\s*\(.*$", re.DOTALL)  # all that Go gives to it is a message
+_TEXT = ("'", '"', "`")
+
+
+def without_message(check: TextAssertion, ending: str) -> str:
+    """Return an assertion without the message that it shows if it fails."""
+    if ending == "go" and check.shown.startswith("if "):
+        return _FAILS.sub("", check.text)
+    called, opening, _ = check.shown.partition("(")
+    position = next((position for pattern, position in _MESSAGE_FROM if pattern.search(called.rstrip())), None)
+    if not opening or position is None or not check.shown.rstrip().endswith(")"):
+        return check.text
+    plain = _LITERAL.sub(_blanked, check.shown)
+    arguments = list(_arguments(check.shown, plain, plain.index("(")))
+    message = arguments[position:]
+    is_message = message and all(word.startswith(_TEXT) for word in message[:1])
+    return _squeezed(f"{called}({','.join(arguments[:position])})") if is_message else check.text
+
+
+def _arguments(text: str, plain: str, opening: int) -> Iterator[str]:
+    """Yield the arguments of the call whose bracket opens there."""
+    depth, start = 0, opening + 1
+    for sign in re.compile(r"[()\[\]{},]").finditer(plain, opening):
+        if sign[0] == ",":
+            if depth == 1:
+                yield text[start : sign.start()].strip()
+                start = sign.end()
+            continue
+        depth += 1 if sign[0] in _CLOSES else -1
+        if depth == 0:
+            yield text[start : sign.start()].strip()
+            return
+
+
+_WIDEST = 100  # characters of a quotation
+_BEFORE = 40  # of them before the first difference
+
+
+def became(old: str, new: str) -> str:
+    """Quote two versions of a text around their first difference."""
+    at = next((at for at, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), 0)
+    start = max(0, at - _BEFORE) if max(len(old), len(new)) > _WIDEST else 0
+    quotes = [
+        f"{'…' if start else ''}{text[start:][:_WIDEST]}{'…' if len(text) > start + _WIDEST else ''}"
+        for text in (old, new)
+    ]
+    return f"`{quotes[0]}` became `{quotes[1]}`"
 
 
 def _chain(inner: str, opening: int) -> int:

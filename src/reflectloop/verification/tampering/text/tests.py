@@ -16,9 +16,11 @@ from reflectloop.verification.tampering.text.reading import (
     TestBlock,
     TestFileReading,
     TextAssertion,
+    became,
     known,
     language,
     read,
+    without_message,
 )
 
 _NUMBER = r"(-?(?:\d+\.?\d*|\.\d+)(?:e-?\d+)?)"
@@ -65,7 +67,8 @@ def _file(
         if new_block is not None:
             yield from _pair(old_block, new_block)
         elif same := next((block for block in fresh if _same_test(old_block, block)), None):
-            yield TamperFinding("test-renamed", same.path, same.line, f"{old_block.name} is now {same.name}", "note")
+            moved = f"moved from {old_block.path}" if old_block.name == same.name else f"is now {same.name}"
+            yield TamperFinding("test-renamed", same.path, same.line, f"{old_block.name} {moved}", "note")
             yield from _skips(old_block, same)
         elif _judges(old_block):
             removed.append(old_block)
@@ -114,6 +117,8 @@ def _used(data: bytes | None, macro: str) -> bool:
 
 def _judges(block: TestBlock) -> bool:
     """Return True if the block is a test; in C, where every function is read, it must assert or be named like one."""
+    if not block.is_test:
+        return False
     return not (_is_c(block.path) and block.name.isidentifier()) or bool(block.checks) or "test" in block.name.lower()
 
 
@@ -135,14 +140,14 @@ def _new_skips(
             left[skip.text] -= 1
         else:
             rule = "focus-added" if re.search(r"only|^f(?:it|describe)|focus", skip.text) else "skip-added"
-            yield TamperFinding(rule, path, skip.line, f"{name}: `{skip.text}`")
+            yield TamperFinding(rule, path, skip.line, f"{name}: `{skip.shown}`")
 
 
 def _pair(was: TestBlock, now: TestBlock) -> Iterator[TamperFinding]:
     yield from _skips(was, now)
     if was.body == now.body:
         return
-    if _judges(was) and _NOTHING.fullmatch(now.body) and not _NOTHING.fullmatch(was.body):
+    if (_judges(was) or was.checks) and _NOTHING.fullmatch(now.body) and not _NOTHING.fullmatch(was.body):
         yield TamperFinding("test-emptied", now.path, now.line, f"{now.name} no longer does anything")
         return
     if now.returns and not was.returns:
@@ -174,20 +179,33 @@ def _rewritten(
 ) -> Iterator[TamperFinding]:
     waiting = list(new_checks)
     for check in removed:
+        plain = without_message(check, ending(now.path))
+        reworded = next((other for other in waiting if without_message(other, ending(now.path)) == plain), None)
+        if reworded is not None:
+            waiting.remove(reworded)  # it checks the same, and only fails with other words
+            continue
         partner = max(
             waiting, key=lambda candidate: SequenceMatcher(None, check.text, candidate.text).ratio(), default=None
         )
         if partner is None:
-            message = f"{now.name} no longer checks `{check.text[:80]}`"
-            yield TamperFinding("assert-removed", now.path, now.line, message)
+            yield _removed(now, check)
             continue
         waiting.remove(partner)
         yield _compared(now, check, partner)
 
 
+def _removed(now: TestBlock, check: TextAssertion) -> TamperFinding:
+    """Report a removed assertion; a line of a longer call or table may be a case, or only a part of its code."""
+    if check.is_row:
+        message = f"{now.name} no longer has `{check.shown[:80]}`"
+        return TamperFinding("cases-removed", now.path, now.line, message, "suspect")
+    message = f"{now.name} no longer checks `{check.shown[:80]}`"
+    return TamperFinding("assert-removed", now.path, now.line, message)
+
+
 def _compared(now: TestBlock, old: TextAssertion, new: TextAssertion) -> TamperFinding:
     syntax = language(ending(now.path))
-    message = f"`{old.text[:80]}` became `{new.text[:80]}`"
+    message = became(old.shown, new.shown)
     if TAUTOLOGY.search(new.text) and not TAUTOLOGY.search(old.text):
         return TamperFinding("assert-always-true", now.path, new.line, f"{message}: it always passes")
     if syntax.weak.search(new.text) and syntax.strong.search(old.text) and not syntax.strong.search(new.text):

@@ -110,7 +110,7 @@ def _read_messages(events: list[dict[str, Any]]) -> Any:  # noqa: ANN401
 _SYNTAX = record.TestSyntax(
     ("rs",),
     r"#\[(?:\w+::)*(?:test|rstest|test_case|quickcheck|proptest)\b[^\]\n]*\]\s{0,99}(?:#\[[^\]\n]*\]\s{0,99}){0,8}(?:pub\s+)?(?:async\s+)?fn\s+(?P<name>\w+)",
-    r"#\[ignore\b|#\[should_panic|#\[cfg\((?!test\b)|#\[cfg_attr\([^\]]*ignore",
+    r"#\[ignore\b|#\[should_panic|#\[cfg\((?!test\b)[^\]\n]*\]?|#\[cfg_attr\([^\]]*ignore",
     r"\b(?:debug_)?assert(?:_eq|_ne|_matches|_snapshot|_debug_snapshot)?!\s*\(|\bpanic!\s*\(|#\[should_panic[^\]]*\]|\bprop_assert\w*!\s*\(",
     r"\bassert!|assert_ne!|should_panic\]",
     r"\bassert_eq!|should_panic\(expected",
@@ -152,7 +152,7 @@ TOOLS = (
             runner="tarpaulin.toml",
             mixed_runner="cargo.toml",
             folders=(".cargo",),
-            tests="*_test.rs",
+            tests="*_test.rs *_tests.rs tests.rs",
             dependencies="cargo.lock",
             executables="cargo rustc",
             commands="cargo (?:test|nextest|clippy|fmt|check)",
