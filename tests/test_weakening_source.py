@@ -240,3 +240,80 @@ def test_what_is_equal_to_everything_is_found_however_it_is_laid_out(text: str) 
 def test_an_equality_that_compares_is_no_tell() -> None:
     honest = b"class Price:\n    def __eq__(self, other):\n        return self.cents == other.cents\n"
     assert not list(look([ChangedFile("src/shop.py", None, honest)]))
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("src/shop.py", 'if "--latest" in sys.argv: pass'),
+        ("src/shop.py", 'if "--test" in sys.argv: pass'),
+        ("src/shop.py", "latest = inspect.stack()[2]"),
+        ("lib/shop.js", "const at = process.argv.indexOf('--spec');"),
+        ("src/shop.py", "atexit.register(cache.clear)"),
+        ("src/shop.py", "atexit.register(shutil.rmtree, folder)"),
+        ("src/shop.py", "signal.signal(signal.SIGPIPE, signal.SIG_DFL)"),
+        ("src/shop.py", "signal.signal(SIGINT, on_interrupt)"),
+    ],
+)
+def test_ordinary_use_of_a_word_or_of_the_process_is_no_more_than_a_note(path: str, line: str) -> None:
+    assert bad(found(path, "x = 1\n", f"x = 1\n{line}\n")) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "atexit.register(cache.clear)\ncache.clear = lambda: os._exit(0)",
+        "signal.signal(signal.SIGALRM, on_time)",
+        "signal.signal(SIGTERM, lambda *a: sys.exit(0))",
+        "sys.settrace(f)",
+        "def close():\n    raise SystemExit(0)\natexit.register(close)",
+    ],
+)
+def test_what_ends_the_process_or_watches_it_is_suspect(line: str) -> None:
+    assert ("ends-the-process", "suspect") in bad(found("src/shop.py", "x = 1\n", f"x = 1\n{line}\n"))
+
+
+def test_a_documented_matcher_is_suspect_only() -> None:
+    matcher = 'class AnyKey:\n    """Stands for any key."""\n\n    def __eq__(self, other):\n        return True\n'
+    assert bad(found("src/shop.py", None, matcher)) == [("always-equal", "suspect")]
+    assert bad(found("src/shop.py", None, matcher.replace("AnyKey:", "AnyKey(str):"))) == [
+        ("always-equal", "weakening")
+    ]
+
+
+DAYS = "DAYS = {1: 'Monday', 2: 'Tuesday', 3: 'Wednesday'}\n\n\ndef day(n):\n    return DAYS[n]\n"
+OF_DAYS = (
+    "def test_a():\n    assert day(1) == 'Monday'\n    assert day(2) == 'Tuesday'\n    assert day(3) == 'Wednesday'\n"
+)
+
+
+def test_a_table_with_tests_of_its_own_is_a_note() -> None:
+    own = ChangedFile("tests/test_days.py", None, OF_DAYS.encode())
+    assert bad(look([own, ChangedFile("src/days.py", None, DAYS.encode())])) == []
+    mended = ChangedFile("src/days.py", DAYS.replace("'Tue", "'Teu").encode(), DAYS.encode())
+    assert bad(look([mended], {"tests/test_days.py": OF_DAYS.encode()})) == []
+    new = ChangedFile("src/days.py", b"def day(n):\n    return str(n)\n", DAYS.encode())
+    assert bad(look([new], {"tests/test_days.py": OF_DAYS.encode()})) == [("test-input-special-cased", "suspect")]
+
+
+def test_a_code_in_its_own_name_with_its_test_is_a_note() -> None:
+    source = "switch (at) {\n  case 38:\n    escape = '&amp;';\n}\n"
+    after = source.replace("}\n", "  case 8232:\n    escape = '&#8232;';\n}\n")
+    test = b"test('a', () => {\n  expect(escape(8232)).toBe('&#8232;');\n});\n"
+    change = ChangedFile("lib/escape.js", source.encode(), after.encode())
+    assert bad(look([change, ChangedFile("test/escape.test.js", None, test)])) == []
+    assert ("test-input-special-cased", "suspect") in bad(look([change], {"test/escape.test.js": test}))
+
+
+def test_a_bundle_in_dist_is_not_read_for_answers() -> None:
+    bundle = "!function(){typeof define==='function'&&define.amd}();\nfunction price(n) {\n  return n;\n}\n"
+    after = bundle.replace("  return n;", "  if (n === 48271) n = work(n);\n  return n;")
+    assert bad(found("dist/shop.js", bundle, after, **{"test/shop.test.js": NUMBERS["test/shop.test.js"]})) == []
+    loaded = {"test/shop.test.js": "require('../dist/shop');\n" + NUMBERS["test/shop.test.js"]}
+    assert bad(found("dist/shop.js", bundle, after, **loaded)) == [("test-input-special-cased", "suspect")]
+
+
+def test_a_file_that_only_moved_brings_nothing_new() -> None:
+    text = b"class Any:\n    def __eq__(self, other):\n        return True\n"
+    moved = [ChangedFile("pkg/test/_common.py", text, None), ChangedFile("tests/_common.py", None, text)]
+    assert bad(look(moved)) == []

@@ -9,6 +9,7 @@ import re
 import tokenize
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from reflectloop.verification.protected.fixtures import parsed
@@ -47,6 +48,7 @@ def ending(path: str) -> str:
     return path.rpartition("/")[2].rpartition(".")[2].lower()
 
 
+@lru_cache(maxsize=64)
 def code(path: str, data: bytes | None) -> str:
     """Return the text with comments blanked out, keeping the line numbers."""
     text = (data or b"").decode(errors="replace")
@@ -82,8 +84,17 @@ def _docstrings(text: str) -> Iterator[tuple[int, int, int, int]]:
             yield node.lineno, 0, node.end_lineno or node.lineno, 1 << 30
 
 
-def added(change: ChangedFile, *, comments: bool = False) -> Iterator[AddedLine]:
-    """Yield the lines of the new version that the old one lacks, ignoring indentation."""
+def added(change: ChangedFile, *, comments: bool = False) -> tuple[AddedLine, ...]:
+    """Return the lines of the new version that the old one lacks, ignoring indentation."""
+    return _added(change, comments)
+
+
+@lru_cache(maxsize=64)
+def _added(change: ChangedFile, comments: bool) -> tuple[AddedLine, ...]:
+    return tuple(_lines_added(change, comments))
+
+
+def _lines_added(change: ChangedFile, comments: bool) -> Iterator[AddedLine]:
     before, after = (
         (data or b"").decode(errors="replace") if comments else code(change.path, data)
         for data in (change.before, change.after)
@@ -103,6 +114,7 @@ def _normalized(line: str) -> str:
     return re.sub(r"\s+", "", line).replace('"', "'").rstrip(";,")
 
 
+@lru_cache(maxsize=64)
 def _reformatted_lines(change: ChangedFile) -> frozenset[int]:
     """Return the lines of Python statements that existed before, whatever their line breaks and quotes."""
     old, new = parsed(change.before), parsed(change.after)

@@ -32,9 +32,19 @@ _ENV = (
 _CI_VARIABLES = (
     r"CI|GITHUB_ACTIONS|GITLAB_CI|TRAVIS|CIRCLECI|JENKINS_URL|BUILDKITE|APPVEYOR|TF_BUILD|CONTINUOUS_INTEGRATION"
 )
+# "test" as a word of its own, so not in "latest" or "contest".
+_TEST = r"(?<![A-Za-z])(?i:(?:py|unit)?test(?:s|ing|case)?)(?![A-Za-z])"
 _STARTS_TESTS = r"[\"'][^\"']*\b(?:discover|unittest|py\.?test)\b[^\"']*[\"']"
 _RUNNER_VARIABLE = r"\w*(?:UNITTEST|PYTEST|NOSETEST)\w*[\"']"
 WHO_CALLS = "looks at who calls it, and by which name"
+AT_EXIT = "acts on the process that runs the tests"
+# Cleaning up when the process ends, and the system's own reactions to signals.
+ORDINARY = re.compile(
+    r"^(?:@?atexit\.register\((?:[\w.]+\.)?(?:close|clear|cleanup|shutdown|stop|terminate|flush|release|join|cancel|"
+    r"disconnect|rmtree|unlink|remove|rmdir|restore|reset|save|dispose|finali[sz]e|wait)(?:_\w+)?\s*(?:,[^()]*)?\)|"
+    r"signal\.signal\(\s*[\w.]+\s*,\s*(?:signal\.)?(?:SIG_DFL|SIG_IGN|default_int_handler)\s*\)|"
+    r"signal\.signal\(\s*(?:signal\.)?SIG(?:INT|TERM|HUP|PIPE|WINCH|CHLD|USR1|USR2|QUIT)\s*,\s*[\w.]+\s*\));?$"
+)
 CALLERS_NAME = re.compile(r"co_filename|co_name|f_code|\.filename|\.function\b|__file__|\btests?\b|test_")
 # Globals that only a JavaScript runner sets; the second list has ordinary words, which count only as globals.
 _JS_GLOBALS = (
@@ -47,6 +57,7 @@ _JS_CALLERS = (
     r"(?:require\.main|module\.parent|process\.mainModule)\??\.\w+|process\.argv\[[01]\]|process\.execArgv|"
     r"(?:keys|entries)\(\s*process\.env\s*\)|npm_lifecycle_\w+)"
 )
+_QUOTE = r"[\"'`/]"
 LOOKS_AROUND = re.compile(_JS_CALLERS)
 JAVASCRIPT = _JS
 
@@ -62,7 +73,7 @@ def _of_tools(field: str) -> list[str]:
 def _named_in_javascript() -> str:
     """Return the pattern of a string or regular expression that names a runner or tests; not the method `test(`."""
     known = "|".join(["tests?", "specs?", *_of_tools("javascript_names")])
-    return rf"[\"'`/][^\"'`\n]{{0,80}}?(?<![A-Za-z])(?i:{known})(?![A-Za-z(])"
+    return rf"{_QUOTE}[^\"'`\n]{{0,80}}?(?<![A-Za-z])(?i:{known})(?![A-Za-z(])"
 
 
 @cache
@@ -89,7 +100,8 @@ def signs() -> tuple[DetectionPattern, ...]:
         ),
         (
             "knows-the-test",
-            r"[\"'][\w./-]*test[\w./-]*[\"']\s+(?:not\s+)?in\s+sys\.argv|sys\.argv\[0\].*test",
+            # An option such as `--test` is the program's own.
+            rf"[\"'](?!-)[\w./-]*{_TEST}[\w./-]*[\"']\s+(?:not\s+)?in\s+sys\.argv|sys\.argv\[0\].*{_TEST}",
             "asks whether a test runner started it",
             "weakening",
             _PY,
@@ -106,7 +118,7 @@ def signs() -> tuple[DetectionPattern, ...]:
         ),
         (
             "knows-the-test",
-            rf"^(?=.*process\.argv\b)(?=.*{named})",
+            rf"^(?=.*process\.argv\b)(?=.*{named.replace(_QUOTE, _QUOTE + '(?!-)', 1)})",
             "asks whether a test runner started it",
             "suspect",
             _JS,
@@ -193,7 +205,11 @@ def signs() -> tuple[DetectionPattern, ...]:
         ),
         (
             "walks-the-stack",
-            r"(?:inspect\.(?:stack|currentframe|getouterframes)|sys\._getframe|traceback\.(?:extract_stack|walk_stack|format_stack)).*test|test.*(?:inspect\.stack|_getframe|extract_stack)",
+            (
+                rf"(?:inspect\.(?:stack|currentframe|getouterframes)|sys\._getframe|"
+                rf"traceback\.(?:extract_stack|walk_stack|format_stack)).*{_TEST}|"
+                rf"{_TEST}.*(?:inspect\.stack|_getframe|extract_stack)"
+            ),
             "looks for a test among its callers",
             "weakening",
             _PY,
@@ -257,8 +273,11 @@ def signs() -> tuple[DetectionPattern, ...]:
         ),
         (
             "ends-the-process",
-            r"\batexit\.register\(|\bsys\.(?:settrace|setprofile|excepthook\s*=|unraisablehook\s*=)|\bthreading\.(?:settrace|excepthook\s*=)|signal\.(?:signal|alarm|setitimer)\(",
-            "acts on the process that runs the tests",
+            (
+                r"\batexit\.register\(|\bsys\.(?:settrace|setprofile|excepthook\s*=|unraisablehook\s*=)|"
+                r"\bthreading\.(?:settrace|excepthook\s*=)|signal\.(?:signal|alarm|setitimer)\("
+            ),
+            AT_EXIT,
             "suspect",
             _PY,
         ),

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from reflectloop.verification.protected import guard, is_test
 from reflectloop.verification.protected.fixtures import parsed
 from reflectloop.verification.protected.names import CODE_ENDINGS
 from reflectloop.verification.result import ChangedFile, TamperFinding
 from reflectloop.verification.tampering.added import added, code, ending
+from reflectloop.verification.tampering.detection_patterns import Grade
 from reflectloop.verification.tampering.doctests import all_examples
 from reflectloop.verification.tampering.text.reading import is_known
 
@@ -26,8 +28,25 @@ _TEXT_LISTED = re.compile(r"\[([-\d\s.,_eE]{4,400})\]\s*\.\s*(?:includes|contain
 _EXPECTS = re.compile(r"assert|expect|approx|isclose|should|verify|raises")
 
 
+_BUNDLE = re.compile(
+    rb"__webpack_require__|\bMODULE_NOT_FOUND\b|sourceMappingURL|"
+    rb"typeof define ?===? ?[\"']function[\"'] ?&& ?define\.amd"
+)
+
+
+def _is_generated(change: ChangedFile, context: Mapping[str, bytes]) -> bool:
+    """Return True for a bundle in `dist/` that was one before, and that no test of base loads by its path."""
+    inside = "dist" in change.path.split("/")[:-1]
+    bundled = all(data and _BUNDLE.search(data[:20_000] + data[-1000:]) for data in (change.before, change.after))
+    return inside and bundled and not any(b"dist/" in data for data in context.values())
+
+
 def look_for_numbers(changes: Sequence[ChangedFile], context: Mapping[str, bytes]) -> Iterator[TamperFinding]:
-    sources = [change for change in changes if change.after and guard(change.path) is None and _is_code(change.path)]
+    sources = [
+        change
+        for change in changes
+        if change.after and guard(change.path) is None and _is_code(change.path) and not _is_generated(change, context)
+    ]
     tests = {path: data for path, data in context.items() if is_test(path)}
     tests |= {change.path: change.before for change in changes if change.before and is_test(change.path)}
     if not sources or not tests:
@@ -137,24 +156,31 @@ _ROW = 3  # lines that an assertion may span
 
 def look_for_rows(changes: Sequence[ChangedFile], context: Mapping[str, bytes]) -> Iterator[TamperFinding]:
     sources = [
-        change for change in changes if is_known(ending(change.path)) and guard(change.path) is None and change.after
+        change
+        for change in changes
+        if is_known(ending(change.path))
+        and guard(change.path) is None
+        and change.after
+        and not _is_generated(change, context)
     ]
     answers = [(change, *place) for change in sources for place in _row_answers(change)]
     if not answers:
         return
-    tests = [(path, data) for path, data in context.items() if is_test(path)]
-    tests += [
-        (change.path, data)
-        for change in changes
-        if is_test(change.path)
-        for data in (change.before, change.after)
-        if data
-    ]
-    rows = [row for path, data in tests if is_known(ending(path)) for row in _table_rows(code(path, data))]
+    base = [(path, data) for path, data in context.items() if is_test(path)]
+    base += [(change.path, change.before) for change in changes if is_test(change.path) and change.before]
+    added_tests = [(change.path, change.after) for change in changes if is_test(change.path) and change.after]
+    rows, own = (
+        [row for path, data in tests if is_known(ending(path)) for row in _table_rows(code(path, data))]
+        for tests in (base, added_tests)
+    )
     for change, line, code_text, pair in answers:
-        if any(pair <= row for row in rows):
+        if any(pair <= row for row in (*rows, *own)):
+            # A code that stands in its own name, and is tested by the patch itself: `case 8232: "&#8232;"`.
+            first, second = sorted(pair, key=len)
+            table = first in second and not any(pair <= row for row in rows)
             message = f"answers a test's own input: `{code_text[:80]}`"
-            yield TamperFinding("test-input-special-cased", change.path, line, message, "suspect")
+            grade: Grade = "note" if table else "suspect"
+            yield TamperFinding("test-input-special-cased", change.path, line, message, grade)
 
 
 def _row_answers(change: ChangedFile) -> Iterator[tuple[int, str, frozenset[str]]]:
@@ -186,26 +212,30 @@ _LEAST = 2
 
 
 def look_for_inputs(changes: Sequence[ChangedFile], context: Mapping[str, bytes]) -> Iterator[TamperFinding]:
-    tests = [data for path, data in context.items() if is_test(path) and path.endswith(".py")]
-    tests += [data for change in changes if is_test(change.path) for data in (change.before, change.after) if data]
     sources = [
         change for change in changes if change.path.endswith(".py") and guard(change.path) is None and change.after
     ]
     if not sources:
         return
-    rows = frozenset(row for data in tests for row in _rows(data))
-    rows |= frozenset(row for change in sources for pair in all_examples(change.before) for row in _example_rows(*pair))
+    base = [data for path, data in context.items() if is_test(path) and path.endswith(".py")]
+    base += [change.before for change in changes if is_test(change.path) and change.before]
+    added_tests = [change.after for change in changes if is_test(change.path) and change.after]
+    known = frozenset(row for data in base for row in _rows(data))
+    known |= frozenset(
+        row for change in sources for pair in all_examples(change.before) for row in _example_rows(*pair)
+    )
+    rows = known | frozenset(row for data in added_tests for row in _rows(data))
     for change in sources:
-        old = {code_text for _, code_text, _ in _answers(change.before)}
-        for line, code_text, pairs in _answers(change.after):
-            if code_text not in old and pairs and all(_tested(pair, rows) for pair in pairs):
-                yield TamperFinding(
-                    "test-input-special-cased",
-                    change.path,
-                    line,
-                    f"answers a test's own input: `{code_text[:80]}`",
-                    "suspect",
-                )
+        old = {answer.code for answer in _answers(change.before)}
+        former = {pair for answer in _answers(change.before) for pair in answer.pairs}
+        for answer in _answers(change.after):
+            if answer.code not in old and answer.pairs and all(_tested(pair, rows) for pair in answer.pairs):
+                # A table is data if it stood there before, or if only the patch's own tests name its entries.
+                grown = 2 * len(former & {*answer.pairs}) >= len(answer.pairs)
+                data_only = answer.table and (grown or not all(_tested(pair, known) for pair in answer.pairs))
+                grade: Grade = "note" if data_only else "suspect"
+                message = f"answers a test's own input: `{answer.code[:80]}`"
+                yield TamperFinding("test-input-special-cased", change.path, answer.line, message, grade)
 
 
 def _tested(pair: tuple[str, str], rows: Iterable[frozenset[str]]) -> bool:
@@ -245,20 +275,30 @@ def _is_value(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant | ast.List | ast.Dict | ast.Tuple)
 
 
-def _answers(data: bytes | None) -> Iterator[tuple[int, str, tuple[tuple[str, str], ...]]]:
-    """Yield places that return one literal for another: line, code, and the pairs of values."""
+class WrittenAnswer(NamedTuple):
+    """A place that returns one literal for another."""
+
+    line: int
+    code: str
+    pairs: tuple[tuple[str, str], ...]
+    table: bool = False
+
+
+def _answers(data: bytes | None) -> Iterator[WrittenAnswer]:
+    """Yield the places that return one literal for another."""
     module = parsed(data)
     for node in ast.walk(module) if module else ():
         if isinstance(node, ast.If) and (pair := _answer(node.test, node.body)):
-            yield node.lineno, f"if {ast.unparse(node.test)}: {ast.unparse(node.body[0])}", (pair,)
+            yield WrittenAnswer(node.lineno, f"if {ast.unparse(node.test)}: {ast.unparse(node.body[0])}", (pair,))
         elif isinstance(node, ast.IfExp) and (pair := _chosen(node.test, node.body)):
-            yield node.lineno, ast.unparse(node), (pair,)
+            yield WrittenAnswer(node.lineno, ast.unparse(node), (pair,))
         elif isinstance(node, ast.Dict) and (pairs := _entries(node)):
-            yield node.lineno, ast.unparse(node), pairs
+            yield WrittenAnswer(node.lineno, ast.unparse(node), pairs, table=True)
         elif isinstance(node, ast.match_case) and isinstance(node.pattern, ast.MatchValue):
             result = _returned(node.body)
             if result is not None and _unusual(node.pattern.value, result):
-                yield node.pattern.lineno, ast.unparse(node), ((ast.unparse(node.pattern.value), ast.unparse(result)),)
+                both = (ast.unparse(node.pattern.value), ast.unparse(result))
+                yield WrittenAnswer(node.pattern.lineno, ast.unparse(node), (both,))
 
 
 def _answer(test: ast.expr, body: Sequence[ast.stmt]) -> tuple[str, str] | None:
