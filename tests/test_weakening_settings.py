@@ -25,7 +25,6 @@ PYPROJECT = '[project]\nname = "shop"\nversion = "1"\n\n[tool.pytest.ini_options
         ("xfail_strict = true", "xfail_strict = false"),
         ("xfail_strict = true", 'python_files = "check_*.py"\nxfail_strict = true'),
         ("xfail_strict = true", 'norecursedirs = ["tests"]\nxfail_strict = true'),
-        ("xfail_strict = true", 'something_new = "x"\nxfail_strict = true'),
         ('filterwarnings = ["error"]', 'filterwarnings = ["error", "ignore::DeprecationWarning"]'),
         ('select = ["ALL"]', 'select = ["E"]'),
         ('ignore = ["D1"]', 'ignore = ["D1", "E501"]'),
@@ -230,3 +229,588 @@ def test_a_build_that_runs_fewer_tests_is_named_with_the_line_of_the_command(old
 )
 def test_a_build_that_runs_more_is_left_alone(old: str, new: str) -> None:
     assert found("tests/CMakeLists.txt", CMAKE, CMAKE.replace(old, new)) == []
+
+
+TOX = "[tox]\nenvlist = py{38,39,310},pypy3,lint\n\n[testenv]\ncommands = pytest {posargs}\n\n[testenv:py{38,39,310}-cov]\ncommands = pytest --cov=shop tests\n\n[testenv:lint]\ncommands = flake8 src tests\n"
+NOX = 'import nox\n\n@nox.session(python=["3.9", "3.10"])\ndef tests(session):\n    session.install("pytest")\n    session.run("pytest", "-ra", *session.posargs)\n'
+MATRIX = """\
+on: [push, pull_request]
+jobs:
+  test:
+    runs-on: ${{ matrix.os }}
+    strategy:
+      matrix:
+        os: [ubuntu-latest, windows-latest]
+        python: ["3.9", "3.10", pypy3]
+    steps:
+      - uses: actions/checkout@v4
+      - run: pip install tox
+      - name: Test
+        run: tox -e py
+  lint:
+    runs-on: ubuntu-latest
+    steps:
+      - run: flake8 src/shop/ tests
+"""
+HOOKS = """\
+repos:
+  - repo: https://github.com/psf/black
+    rev: 23.1.0
+    hooks:
+      - id: black
+        args: ["--line-length=100"]
+  - repo: https://github.com/PyCQA/flake8
+    rev: 6.0.0
+    hooks:
+      - id: flake8
+        exclude: ^docs/
+"""
+ESLINT = "import a from 'a';\n\nexport default [\n  a,\n  {\n    rules: {\n      eqeqeq: ['error', 'always'],\n      'max-params': ['error', 4],\n    },\n  },\n];\n"
+SETUP = "[tool:pytest]\ntestpaths = tests\nfilterwarnings =\n    error\n\n[mypy]\nfiles = src/shop/, tests\ndisallow_untyped_defs = true\nwarn_no_return = true\n\n[flake8]\nselect = E, F\nignore = E501\nper-file-ignores =\n    src/shop/__init__.py: F401\n\n[coverage:paths]\nsource =\n    src\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "old", "new"),
+    [
+        # Values that are written in another way.
+        ("setup.cfg", SETUP, "disallow_untyped_defs = true", "disallow_untyped_defs = True"),
+        ("setup.cfg", SETUP, "src/shop/, tests", "tests, src/shop"),
+        ("setup.cfg", SETUP, "warn_no_return = true\n", ""),
+        ("setup.cfg", SETUP, "    src\n", "    src\n    */site-packages\n"),
+        ("pyproject.toml", PYPROJECT, '"-ra --strict-markers"', '["--strict-markers", "-ra"]'),
+        ("pyproject.toml", PYPROJECT, '"-ra --strict-markers"', '"-ra"\nstrict_markers = true'),
+        ("pyproject.toml", PYPROJECT, "fail_under = 90", "fail_under = 90.0"),
+        # Rules that were not applied before, or are written more exactly now.
+        ("setup.cfg", SETUP, "ignore = E501", "ignore = E501, D100"),
+        ("pyproject.toml", PYPROJECT, 'ignore = ["D1"]', 'ignore = ["D100", "D105"]'),
+        ("setup.cfg", SETUP, "select = E, F", "select = E, F, D"),
+        # The first settings of a tool.
+        ("setup.cfg", SETUP, "[mypy]", "[isort]\nskip = docs\n\n[pylint]\ndisable = all\n\n[mypy]"),
+        ("pyproject.toml", PYPROJECT, "[tool.mypy]", '[tool.pyright]\ninclude = ["src"]\n\n[tool.mypy]'),
+        # Environments of tox, expanded.
+        ("tox.ini", TOX, "py{38,39,310},pypy3,lint", "lint, py38, py39, py310, py311, pypy310"),
+        ("tox.ini", TOX, "{38,39,310}", "{38,39,310,311}"),
+        ("tox.ini", TOX, "py{38,39,310}", "py3{8,9,10,11}"),
+        ("tox.ini", TOX, "flake8 src tests", "python -m flake8 ./src/ tests docs"),
+        ("tox.ini", TOX, "testenv:lint]", "testenv:style]"),
+        ("noxfile.py", NOX, '"3.10"]', '"3.10", "3.11"]'),
+        ("noxfile.py", NOX, 'session.install("pytest")', 'session.install("pytest", "-e", ".")'),
+        # Workflows.
+        (".github/workflows/ci.yml", MATRIX, '"3.10", pypy3', "'3.10', '3.11', pypy-3.9"),
+        (".github/workflows/ci.yml", MATRIX, "pip install tox", "pip install -U pip tox"),
+        (".github/workflows/ci.yml", MATRIX, "tox -e py", "python -m tox run -e py -- -v"),
+        (".github/workflows/ci.yml", MATRIX, "run: flake8 src/shop/ tests", "run: 'flake8 src/shop tests'"),
+        (
+            ".github/workflows/ci.yml",
+            MATRIX,
+            "on: [push, pull_request]",
+            "on:\n  push: {branches: [main]}\n  pull_request:",
+        ),
+        (".github/workflows/ci.yml", MATRIX, "ubuntu-latest, windows-latest", "windows-2022, ubuntu-22.04, macos-14"),
+        (
+            ".github/workflows/ci.yml",
+            MATRIX,
+            "      - run: flake8",
+            "      - run: echo done\n        continue-on-error: true\n      - run: flake8",
+        ),
+        # Hooks.
+        (".pre-commit-config.yaml", HOOKS, "rev: 23.1.0", "rev: 24.1.0"),
+        (".pre-commit-config.yaml", HOOKS, "        exclude: ^docs/\n", "      - id: mypy\n        exclude: ^tests/\n"),
+        (".gitattributes", "", "", "* text=auto\n*.png binary\n*.bin filter=lfs diff=lfs merge=lfs\n"),
+        # Scripts and linters of JavaScript.
+        ("package.json", '{"scripts": {"test": "tape test/*.js"}}', "tape test/*.js", "tape 'test/**/*.js'"),
+        (
+            "package.json",
+            '{"scripts": {"test": "xo && ava"}}',
+            '"xo && ava"',
+            '"npm run lint && npm run unit", "lint": "xo", "unit": "ava"',
+        ),
+        ("eslint.config.mjs", ESLINT, "eqeqeq: ['error', 'always']", '"eqeqeq": ["error", "always"], semi: "error"'),
+        ("eslint.config.mjs", ESLINT, "['error', 4]", "['error', 3]"),
+        ("eslint.config.mjs", ESLINT, "    rules: {", "    extends: [b],\n    rules: {\n      'no-var': 'off',"),
+        (
+            "package.json",
+            '{"scripts": {"test": "npx c8 mocha"}}',
+            "npx c8 mocha",
+            "xo --max-warnings=0 && pnpm exec mocha",
+        ),
+        ("pyproject.toml", PYPROJECT, "-ra --strict-markers", "-ra --strict-markers --cov-fail-under=80 -W=error"),
+        (
+            "CMakeLists.txt",
+            "enable_testing()\n",
+            "enable_testing()\n",
+            "enable_testing()\ntarget_link_libraries(tests m)\n",
+        ),
+        ("package.json", '{"ava": {"timeout": "1m"}}', '"1m"', '"2m", "concurrency": 4'),
+        ("package.json", '{"scripts": {"test": "ava"}}', '"ava"', '"ava", "pretest": "npm run lint", "lint": "xo"'),
+        ("package.json", '{"scripts": {"lint": "eslint **/*.js"}}', "**/*.js", "'**/*.{js,ts}'"),
+        (
+            ".github/workflows/ci.yml",
+            MATRIX,
+            "flake8 src/shop/ tests",
+            "flake8 src/shop/ tests\n      - run: cargo clippy --tests",
+        ),
+        (
+            "package.json",
+            '{"scripts": {"test": "jest --forceExit"}, "jest": {"bail": true}}',
+            '"jest --forceExit"}, "jest": {"bail": true}',
+            '"jest"}, "jest": {}',
+        ),
+        ("Cargo.toml", '[[test]]\nname = "a"\nharness = true\n', "harness = true\n", ""),
+        ("CMakeLists.txt", "return()\nenable_testing()\n", "return()\n", ""),
+        (
+            "CMakeLists.txt",
+            CMAKE,
+            "add_test(NAME shop COMMAND test_shop)",
+            "add_test(\n  NAME shop\n  COMMAND test_shop\n)",
+        ),
+        ("noxfile.py", NOX, '["3.9", "3.10"]', "nox.project.python_versions(PYPROJECT)"),
+        ("pyproject.toml", PYPROJECT.replace('["ALL"]', '["E", "DTZ"]'), 'ignore = ["D1"]', 'ignore = ["D", "PT"]'),
+        ("Makefile", "test:\n\tgo test\n", "go test", "go test ./..."),
+        (".jshintrc", '{"node": true}', "true", 'true, "mocha": true'),
+        ("Makefile", "test:\n\tpytest\ninclude.zip:\n\tzip a\n", "include.zip:\n\tzip a\n", ""),
+    ],
+)
+def test_settings_are_compared_by_meaning(path: str, before: str, old: str, new: str) -> None:
+    assert old in before
+    assert bad(found(path, before, before.replace(old, new, 1))) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "old", "new", "what"),
+    [
+        ("setup.cfg", SETUP, "src/shop/, tests", "src/shop", "mypy.files no longer includes `tests`"),
+        (
+            "setup.cfg",
+            SETUP,
+            "disallow_untyped_defs = true",
+            "disallow_untyped_defs = no",
+            "mypy.disallow_untyped_defs is switched off",
+        ),
+        ("setup.cfg", SETUP, "ignore = E501", "ignore = E501, E203", "flake8.ignore now leaves out `E203`"),
+        (
+            "setup.cfg",
+            SETUP,
+            "    error\n",
+            "    error\n    ignore::UserWarning\n",
+            "pytest.filterwarnings a warning is ignored: `ignore::UserWarning`",
+        ),
+        (
+            "pyproject.toml",
+            PYPROJECT,
+            "fail_under = 90",
+            "fail_under = 80",
+            "coverage.report.fail_under is lower: `80`, and was `90`",
+        ),
+        (
+            "pyproject.toml",
+            PYPROJECT,
+            "xfail_strict = true",
+            "xfail_strict = true\nunheard_of = 1",
+            "pytest.unheard_of was added",
+        ),
+        ("tox.ini", TOX, "py{38,39,310},", "py{39,310},", "no longer runs with Python 3.8"),
+        (
+            "tox.ini",
+            TOX,
+            "[testenv:lint]\ncommands = flake8 src tests\n",
+            "",
+            "lint: `flake8 src tests` is no longer run",
+        ),
+        (
+            "tox.ini",
+            TOX,
+            "pytest {posargs}",
+            "pytest -k 'not slow' {posargs}",
+            "the tests: `pytest -k 'not slow' {posargs}` adds `-k not slow`",
+        ),
+        ("tox.ini", TOX, ",lint", "", "`lint` no longer runs by default"),
+        ("noxfile.py", NOX, '"-ra"', '"--co"', "tests: `pytest --co {session_posargs}` adds `--co`"),
+        (".github/workflows/ci.yml", MATRIX, '"3.9", ', "", "no longer runs with Python 3.9"),
+        (".github/workflows/ci.yml", MATRIX, ", windows-latest", "", "no longer runs on Windows"),
+        (
+            ".github/workflows/ci.yml",
+            MATRIX,
+            "- run: flake8 src/shop/ tests",
+            "- run: echo done",
+            "`flake8 src/shop/ tests` is no longer run (line 17 before)",
+        ),
+        (
+            ".github/workflows/ci.yml",
+            MATRIX,
+            "[push, pull_request]",
+            "[workflow_dispatch]",
+            "no longer runs on push, pull_request",
+        ),
+        (
+            ".github/workflows/ci.yml",
+            MATRIX,
+            "        run: tox",
+            "        if: github.actor == 'me'\n        run: tox",
+            "`tox -e py` now runs only if `github.actor == 'me'`",
+        ),
+        (
+            ".pre-commit-config.yaml",
+            HOOKS,
+            "exclude: ^docs/",
+            "exclude: ^(docs|src)/",
+            "flake8 has another `exclude`: `^(docs|src)/`",
+        ),
+        (".pre-commit-config.yaml", HOOKS, "id: flake8", "id: ruff", "no longer runs flake8; new: ruff"),
+        (".gitattributes", "", "", "*.py filter=mine\n", "`filter=mine` starts a program"),
+        ("eslint.config.mjs", ESLINT, "['error', 4]", "['error', 9]", "rules.max-params is higher: `9`, and was `4`"),
+        ("eslint.config.mjs", ESLINT, "'max-params'", "'no-var': 0,\n      'max-params'", "rules.no-var is `0` now"),
+        (
+            "package.json",
+            '{"scripts": {"test": "tape test/*.js"}}',
+            "test/*.js",
+            "test/a.js",
+            "test: `tape test/a.js` no longer takes `test/*.js`",
+        ),
+        (
+            "codecov.yml",
+            "coverage:\n  status:\n    project:\n      default:\n        target: 95%\n",
+            "95",
+            "80",
+            "coverage.status.project.default.target is `80%` now, and was `95%`",
+        ),
+    ],
+)
+def test_what_checks_less_is_one_finding_with_the_text_as_it_is(
+    path: str, before: str, old: str, new: str, what: str
+) -> None:
+    assert old in before
+    findings = [each for each in found(path, before, before.replace(old, new, 1)) if each.grade != "note"]
+    assert [each.what for each in findings] == [what]
+
+
+def test_a_dropped_version_is_reported_once_for_all_files() -> None:
+    changes = [
+        ChangedFile("tox.ini", TOX.encode(), TOX.replace("py{38,39,310},", "py{39,310},", 1).encode()),
+        ChangedFile(
+            ".github/workflows/ci.yml",
+            MATRIX.replace('"3.9"', '"3.8", "3.9"').encode(),
+            MATRIX.encode(),
+        ),
+    ]
+    assert [each.what for each in look(changes)] == ["no longer runs with Python 3.8"]
+
+
+def test_a_check_that_moves_to_another_workflow_is_left_alone() -> None:
+    lint = MATRIX[MATRIX.index("  lint:") :]
+    rest = MATRIX.replace(lint, "")
+    changes = [
+        ChangedFile(".github/workflows/ci.yml", MATRIX.encode(), rest.encode()),
+        ChangedFile(".github/workflows/lint.yml", None, f"on: [push]\njobs:\n{lint}".encode()),
+    ]
+    assert bad(look(changes)) == []
+
+
+@pytest.mark.parametrize(
+    ("context", "after", "what"),
+    [
+        ({}, "[mypy]\nfiles = src\nignore_missing_imports = true\n", []),
+        ({}, "[mypy]\n", []),
+        ({"setup.cfg": SETUP}, "[mypy]\n", ["takes the place of the settings in setup.cfg"]),
+        ({"setup.cfg": SETUP}, "[mypy]\nfiles = src\n", ["takes the place of the settings in setup.cfg"]),
+    ],
+)
+def test_first_settings_of_a_tool_differ_from_those_that_hide_others(
+    context: dict[str, str], after: str, what: list[str]
+) -> None:
+    settings = {path: text.encode() for path, text in context.items()}
+    findings = look([ChangedFile("mypy.ini", None, after.encode())], settings)
+    assert [each.what for each in findings] == what
+
+
+@pytest.mark.parametrize(
+    ("paths", "expected"),
+    [((), "suspect"), (("tests/test_a.py",), None), (("test_b.py", "tests/test_a.py"), "suspect")],
+)
+def test_folders_of_tests_are_compared_with_the_tests_there_are(paths: tuple[str, ...], expected: str | None) -> None:
+    before, after = b"[pytest]\n", b"[pytest]\ntestpaths = tests\n"
+    findings = look([ChangedFile("pytest.ini", before, after)], dict.fromkeys(paths, b""))
+    assert {each.grade for each in findings} == ({expected} if expected else set())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "what"),
+    [
+        ("", "def pytest_report_header(config):\n    return 'speedups: no'\n", []),
+        ("", "def pytest_addoption(parser):\n    parser.addoption('--slow')\n", []),
+        ("", "def pytest_configure(config):\n    config.addinivalue_line('markers', 'slow: is slow')\n", []),
+        (
+            "",
+            "def pytest_configure(config):\n    config.option.keyword = 'a'\n",
+            ["conftest.py defines the hook pytest_configure"],
+        ),
+        (
+            "",
+            "def pytest_report_header(config):\n    slow = config.getoption('slow')\n    return f'slow: {slow}'\n",
+            [],
+        ),
+        (
+            "",
+            "def pytest_terminal_summary(terminalreporter):\n    terminalreporter.write_line('done')\n",
+            [],
+        ),
+        (
+            "",
+            "def pytest_report_header(config):\n    config.option.keyword = 'a'\n    return ''\n",
+            ["conftest.py defines the hook pytest_report_header"],
+        ),
+        (
+            "",
+            "def pytest_terminal_summary(terminalreporter):\n    terminalreporter.stats.clear()\n",
+            ["conftest.py defines the hook pytest_terminal_summary"],
+        ),
+        (
+            "",
+            "def pytest_addoption(parser):\n    parser.addoption('--x', default=parser.parse(['-kx']))\n",
+            ["conftest.py defines the hook pytest_addoption"],
+        ),
+        (
+            "",
+            "import os\n\ndef pytest_terminal_summary():\n    os._exit(0)\n",
+            ["conftest.py defines the hook pytest_terminal_summary"],
+        ),
+        (
+            "def pytest_ignore_collect(path):\n    return False\n",
+            "def pytest_ignore_collect(path: object) -> bool:\n    return False\n",
+            [],
+        ),
+        (
+            "def pytest_ignore_collect(path):\n    return False\n",
+            "def pytest_ignore_collect(path):\n    return True\n",
+            ["conftest.py changes the hook pytest_ignore_collect"],
+        ),
+    ],
+)
+def test_hooks_that_only_report_or_declare_are_left_alone(before: str, after: str, what: list[str]) -> None:
+    assert [each.what for each in found("tests/conftest.py", before, after) if each.grade != "note"] == what
+
+
+def test_a_conftest_that_moves_is_left_alone() -> None:
+    text = b"import sys\n\nsys.path.insert(0, 'src')\n"
+    assert bad(look([ChangedFile("conftest.py", text, None), ChangedFile("tests/conftest.py", None, text)])) == []
+
+
+def test_a_script_that_moves_is_compared_with_its_former_version() -> None:
+    old = b"set -e\npytest\nmypy\n"
+    for new, expected in ((old, []), (b"set -e\npytest\n", ["`mypy` is no longer run"])):
+        changes = [ChangedFile("scripts/test.sh", old, None), ChangedFile("ci/test.sh", None, new)]
+        assert [each.what for each in look(changes)] == expected
+
+
+def test_many_rules_switched_off_are_one_finding() -> None:
+    off = "".join(f"      'rule-{number}': 'off',\n" for number in range(6))
+    (finding,) = found("eslint.config.mjs", ESLINT, ESLINT.replace("      eqeqeq", f"{off}      eqeqeq"))
+    assert finding.what == "rules.rule-0, rules.rule-1, rules.rule-2, rules.rule-3 and 2 more is `off` now"
+
+
+JEST = "module.exports = {\n  testMatch: ['**/*.test.js'],\n  verbose: true,\n};\n"
+GOLANGCI = "linters:\n  enable:\n    - errcheck\n    - govet\nrun:\n  timeout: 5m\n"
+MAKE = "SOURCES = src\n\ntest: lint\n\tpytest $(SOURCES)\n\nlint:\n\truff check\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "old", "new"),
+    [
+        ("setup.cfg", SETUP, "testpaths = tests", "testpaths = tests\naddopts = --ignore-glob=*_slow.py"),
+        ("setup.cfg", SETUP, "testpaths = tests", "testpaths = tests\naddopts = tests/test_a.py"),
+        ("setup.cfg", SETUP, "testpaths = tests", "testpaths = tests\npythonpath = shims"),
+        ("setup.cfg", SETUP, "testpaths = tests", "testpaths = tests\nusefixtures = calm"),
+        ("setup.cfg", SETUP, "testpaths = tests", "testpaths = tests\npython_functions = check_*"),
+        ("setup.cfg", SETUP, "    error\n", "    default\n"),
+        ("setup.cfg", SETUP, "files = src/shop/, tests\n", ""),
+        ("setup.cfg", SETUP, "warn_no_return = true", "warn_no_return = false"),
+        ("setup.cfg", SETUP, "warn_no_return = true", "follow_imports = skip"),
+        ("setup.cfg", SETUP, "[flake8]", "[mypy-shop.*]\nignore_errors = True\n\n[flake8]"),
+        ("setup.cfg", SETUP, "select = E, F", "select = E"),
+        ("setup.cfg", SETUP, "select = E, F", "select = E, F\nexit-zero = true"),
+        ("setup.cfg", SETUP, "select = E, F", "select = E, F\nfilename = a.py"),
+        ("setup.cfg", SETUP, "src/shop/__init__.py: F401", "*: E, F"),
+        (
+            "pyproject.toml",
+            PYPROJECT,
+            'ignore = ["D1"]',
+            'ignore = ["D1"]\n[tool.ruff.lint.per-file-ignores]\n"*" = ["ALL"]',
+        ),
+        ("pyproject.toml", PYPROJECT, 'select = ["ALL"]', 'extend-exclude = ["src"]\nselect = ["ALL"]'),
+        ("pyproject.toml", PYPROJECT, "fail_under = 90", "fail_under = 90\nexclude_also = ['pragma|def ']"),
+        ("tox.ini", TOX, "[testenv]\n", "[testenv]\nsetenv =\n    PYTEST_ADDOPTS = -k nothing\n"),
+        ("tox.ini", TOX, "[testenv]\n", "[testenv]\nplatform = win32\n"),
+        ("tox.ini", TOX, "[testenv]\n", "[testenv]\nignore_outcome = true\n"),
+        ("tox.ini", TOX, "pytest {posargs}", "python -c 'pass'"),
+        ("tox.ini", TOX, "pytest {posargs}", "pytest --co {posargs}"),
+        ("tox.ini", TOX, "pytest {posargs}", "pytest {posargs:tests/test_a.py}"),
+        ("tox.ini", TOX, "pytest {posargs}", "bash -c 'pytest; true'"),
+        ("noxfile.py", NOX, "*session.posargs", "success_codes=[0, 1]"),
+        ("noxfile.py", NOX, '    session.run("pytest", "-ra", *session.posargs)\n', "    pass\n"),
+        ("noxfile.py", NOX, '(python=["3.9", "3.10"])', ""),
+        ("Makefile", MAKE, "SOURCES = src", "SHELL = /bin/true\nSOURCES = src"),
+        ("Makefile", MAKE, "SOURCES = src", ".IGNORE:\nSOURCES = src"),
+        ("Makefile", MAKE, "SOURCES = src", "SOURCES = src --co"),
+        ("Makefile", MAKE, "\tpytest $(SOURCES)", "\ttrue"),
+        ("jest.config.js", JEST, "'**/*.test.js'", "'**/a.test.js'"),
+        ("jest.config.js", JEST, "verbose: true", "setupFiles: ['./calm.js']"),
+        ("jest.config.js", JEST, "verbose: true", "...require('./calm')"),
+        ("jest.config.js", JEST, JEST, "module.exports = require('./calm');\n"),
+        (
+            "jest.config.js",
+            JEST,
+            JEST,
+            JEST.replace("module.exports", "const c") + "c.testPathIgnorePatterns = ['a'];\n",
+        ),
+        ("eslint.config.mjs", ESLINT, ESLINT, "export default [];\n"),
+        ("eslint.config.mjs", ESLINT, "eqeqeq: ['error'", "eqeqeq: ['warn'"),
+        (
+            "package.json",
+            '{"scripts": {"test": "ava"}}',
+            '"ava"',
+            '"ava", "pretest": "npm run calm", "calm": "node calm.js"',
+        ),
+        ("package.json", '{"scripts": {"test": "ava"}}', '"ava"', '"ava", "pretest": "node calm.js"'),
+        ("package.json", '{"jest": {}}', "{}", '{"bail": true}'),
+        ("Cargo.toml", '[[test]]\nname = "a"\n', 'name = "a"\n', 'name = "a"\nharness = false\n'),
+        ("pyproject.toml", PYPROJECT.replace('["ALL"]', '["E", "DTZ"]'), 'ignore = ["D1"]', 'ignore = ["DTZ005"]'),
+        (
+            "tests/conftest.py",
+            "def tool():\n    if OLD:\n        pytest.skip()\n",
+            "    if OLD:\n        pytest.skip()\n",
+            "    pytest.skip()\n",
+        ),
+        (".golangci.yml", GOLANGCI, "    - govet\n", ""),
+        (".golangci.yml", GOLANGCI, "timeout: 5m", "tests: false"),
+        (".golangci.yml", GOLANGCI, "timeout: 5m", "issues-exit-code: 0"),
+        (
+            ".golangci.yml",
+            GOLANGCI,
+            "timeout: 5m",
+            "timeout: 5m\nissues:\n  exclude-rules:\n    - path: shop\n      linters: [govet]",
+        ),
+        (".github/workflows/ci.yml", MATRIX, "[push, pull_request]", "{push: {branches: [release]}}"),
+        (
+            ".github/workflows/ci.yml",
+            MATRIX,
+            "[push, pull_request]",
+            "{push: {branches: [main]}, pull_request: {paths: ['docs/**']}}",
+        ),
+        (".github/workflows/ci.yml", MATRIX, "  lint:\n", "  lint:\n    if: false\n"),
+        (".github/workflows/ci.yml", MATRIX, "  lint:\n", "  lint:\n    continue-on-error: true\n"),
+        (".github/workflows/ci.yml", MATRIX, "run: tox -e py", "run: tox -e py --notest"),
+        (
+            ".github/workflows/ci.yml",
+            MATRIX,
+            "run: tox -e py",
+            "env: {PYTEST_ADDOPTS: -k nothing}\n        run: tox -e py",
+        ),
+        (".github/workflows/ci.yml", MATRIX, "pypy3]", "pypy3]\n        exclude: [{os: windows-latest}]"),
+        (".pre-commit-config.yaml", HOOKS, "repos:", "exclude: .*\nrepos:"),
+        (".pre-commit-config.yaml", HOOKS, "exclude: ^docs/", "args: [--exit-zero]"),
+        (".pre-commit-config.yaml", HOOKS, "        exclude: ^docs/", "        stages: [manual]"),
+    ],
+)
+def test_ways_to_check_less_by_configuration_are_never_silent(path: str, before: str, old: str, new: str) -> None:
+    assert old in before
+    assert bad(found(path, before, before.replace(old, new, 1))) != []
+
+
+TRAVIS = "language: python\npython:\n  - '3.7'\n  - '3.8'\nmatrix:\n  allow_failures:\n    - python: nightly\nscript:\n  - flake8\n  - mypy src\n  - npm run lint\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        ("nightly", "3.9-dev", []),
+        ("nightly", "'3.8'", ["`python: 3.8` may fail"]),
+        ("  - flake8\n  - mypy src\n", "  - tox -e lint,types\n", ["`flake8` became `tox -e lint,types`"]),
+        (
+            "npm run lint",
+            "npm run lint --if-present",
+            ["`--if-present` lets a failure of `npm run lint --if-present` pass"],
+        ),
+    ],
+)
+def test_other_services_are_read_too(old: str, new: str, what: list[str]) -> None:
+    assert old in TRAVIS
+    assert [each.what for each in found(".travis.yml", TRAVIS, TRAVIS.replace(old, new))] == what
+
+
+def test_checks_that_tox_runs_now_are_not_lost() -> None:
+    tox = "[testenv:lint]\ncommands =\n    flake8\n    mypy src\n"
+    after = TRAVIS.replace("  - flake8\n  - mypy src\n", "  - tox -e lint\n")
+    changes = [ChangedFile(".travis.yml", TRAVIS.encode(), after.encode()), ChangedFile("tox.ini", None, tox.encode())]
+    assert bad(look(changes)) == []
+
+
+SESSIONS = (
+    '@nox.session\ndef tests(session):\n    session.run("pytest")\n\n\n@nox.session\ndef lint(session):\n    pass\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new"),
+    [
+        ("pyrightconfig.json", '{"typeCheckingMode": "strict"}', '{"typeCheckingMode": "off"}'),
+        ("biome.json", '{"linter": {"enabled": true}}', '{"linter": {"enabled": false}}'),
+        (".rubocop.yml", "Style/X:\n  Enabled: true\n", "Style/X:\n  Enabled: false\n"),
+        ("phpstan.neon", "parameters:\n  level: 8\n", "parameters:\n  level: 1\n"),
+        ("Cargo.toml", '[lints.clippy]\nall = "deny"\n', '[lints.clippy]\nall = "allow"\n'),
+        (".eslintrc.json", '{"rules": {"strict": "error"}}', '{"rules": {"strict": "off"}}'),
+        ("ruff.toml", "line-length = 80\n", 'line-length = 80\ninclude = ["a.py"]\n'),
+        ("package.json", '{"jest": {"verbose": true}}', '{"jest": {"verbose": true, "roots": ["x"]}}'),
+        ("package.json", '{"jest": {}}', '{"jest": {"moduleNameMapper": {"^../src/(.*)$": "<rootDir>/fake/$1"}}}'),
+        ("vitest.config.ts", "export default {test: {}}", 'export default {test: {alias: {"../src": "./fake"}}}'),
+        ("package.json", '{"scripts": {"test": "mocha"}}', '{"scripts": {"test": "MOCHA_OPTIONS=--dry-run mocha"}}'),
+        ("package.json", '{"scripts": {"test": "mocha"}}', '{"scripts": {"test": "cross-env NODE_OPTIONS=-rx mocha"}}'),
+        ("package.json", '{"scripts": {"test": "node --test"}}', '{"scripts": {"test": "node --test test/a.js"}}'),
+        ("noxfile.py", SESSIONS, SESSIONS.replace('"pytest"', '"pytest", env={"PYTEST_ADDOPTS": "-kx"}')),
+        ("noxfile.py", SESSIONS, SESSIONS.replace("    session.run", "    session.skip()\n    session.run")),
+        ("noxfile.py", SESSIONS, SESSIONS.replace("    session.run", "    if session.posargs:\n        session.run")),
+        ("noxfile.py", SESSIONS, SESSIONS.replace("@nox.session\ndef tests", "@nox.session(default=False)\ndef tests")),
+    ],
+)
+def test_a_setting_that_checks_less_is_found_under_any_name(path: str, old: str, new: str) -> None:
+    assert bad(look([ChangedFile(path, old.encode(), new.encode())]))
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new"),
+    [
+        ("pyrightconfig.json", '{"typeCheckingMode": "basic"}', '{"typeCheckingMode": "strict"}'),
+        ("package.json", '{"jest": {}}', '{"jest": {"moduleNameMapper": {"^(\\\\.{1,2}/.*)\\\\.js$": "$1"}}}'),
+        ("package.json", '{"jest": {}}', '{"jest": {"moduleNameMapper": {"\\\\.css$": "<rootDir>/test/style.js"}}}'),
+        (
+            "package.json",
+            '{"scripts": {"test": "jest"}}',
+            '{"scripts": {"test": "NODE_OPTIONS=--experimental-vm-modules jest"}}',
+        ),
+        ("package.json", '{"scripts": {"test": "jest"}}', '{"scripts": {"test": "cross-env NODE_ENV=test jest"}}'),
+        (
+            "noxfile.py",
+            SESSIONS,
+            SESSIONS.replace(
+                '    session.run("pytest")',
+                '    if session.posargs:\n        session.run("pytest", "-v")\n    else:\n        session.run("pytest")',
+            ),
+        ),
+    ],
+)
+def test_a_setting_that_checks_as_much_is_left_alone(path: str, old: str, new: str) -> None:
+    assert bad(look([ChangedFile(path, old.encode(), new.encode())])) == []
+
+
+ONE_STEP = "on: [push]\njobs:\n  t:\n    runs-on: ubuntu-latest\n    steps:\n    - run: pytest\n"
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        ONE_STEP.replace("run: pytest", "run: '! pytest'"),
+        ONE_STEP.replace("run: pytest", "run: |\n        trap 'exit 0' EXIT\n        pytest"),
+        f"defaults:\n  run:\n    shell: 'true {{0}}'\n{ONE_STEP}",
+    ],
+)
+def test_a_workflow_that_turns_a_failure_into_success_is_found(after: str) -> None:
+    assert bad(look([ChangedFile(".github/workflows/ci.yml", ONE_STEP.encode(), after.encode())]))

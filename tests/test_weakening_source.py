@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from python_test_diff import bad, found
+from reflectloop.commands import init_project
 from reflectloop.verification.result import ChangedFile
 from reflectloop.verification.tampering import look
 
@@ -201,6 +202,73 @@ def test_doctest_examples_lost_or_changed_are_suspect() -> None:
 )
 def test_what_stands_in_for_something_else_is_named(path: str, mode: str, rule: str) -> None:
     assert rule in {name for name, _ in bad(found(path, None, "x\n", mode))}
+
+
+TWO_CHECKS = '[verify]\nchecks = [{name = "t", run = ["t"]}, {name = "u", run = ["u"]}]\n'
+ONE_CHECK = '[verify]\nchecks = [{name = "t", run = ["t"]}]\n'
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        (None, '[box]\nisolation = "none"\n', "box.isolation is none, and was workspace"),
+        ('[box]\nisolation = "full"\n', "", "box.isolation is workspace, and was full"),
+        ("", ONE_CHECK, "verify.checks names other checks instead of the detected ones"),
+        (TWO_CHECKS, ONE_CHECK, "verify.checks names other checks instead of u"),
+        ('[verify]\nprotect = ["a", "b"]\n', '[verify]\nprotect = ["b"]\n', "verify.protect no longer has a"),
+        ("[cost]\nusd = 1.0\n", "", "cost.usd is no longer set, and was 1.0"),
+        ("", '[policy]\nallow = ["git.push"]\n', "not applied: git.push"),
+        ('[policy]\nrules = "own.yaml"\n', None, "policy.rules is no longer set, and was own.yaml"),
+        ('[roles]\nreviewer = "claude"\n', '[roles]\nreviewer = "codex"\n', "roles.reviewer is codex"),
+        ("", '[agents.x]\nkind = "command"\nrun = ["sh"]\n', "agent x starts a program"),
+        ("", "[verify\n", "is no valid settings file"),
+    ],
+)
+def test_settings_of_ours_that_check_less_are_one_finding(before: str | None, after: str | None, words: str) -> None:
+    [finding] = found("reflectloop.toml", before, after)
+    assert (finding.rule, finding.grade) == ("own-settings", "weakening")
+    assert words in finding.what
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (None, init_project.settings_text()),
+        (None, "# only a comment\n"),
+        ("", '[box]\nisolation = "full"\n[cost]\nusd = 1.0\n[verify]\nprotect = ["data/*"]\ntimeout_s = 60\n'),
+        (ONE_CHECK, TWO_CHECKS),
+        (ONE_CHECK, f"# a comment\n{ONE_CHECK}"),
+    ],
+)
+def test_settings_of_ours_that_check_no_less_are_left_alone(before: str | None, after: str) -> None:
+    assert found("reflectloop.toml", before, after) == []
+
+
+LESSON = ".reflectloop/knowledge/failfix/no-six-ab12.md"
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "after", "graded"),
+    [
+        (LESSON, None, '---\nkind: failfix\ncommands: ["curl x | sh"]\n---\n', "suspect"),
+        (LESSON, '---\ncommands: ["a"]\n---\n', "---\ncommands:\n- b\n---\n", "suspect"),
+        (LESSON, '---\ncommands: ["a"]\n---\n', '---\ncommands: ["a"]\n---\n\n> more words\n', "note"),
+        (LESSON, None, "---\nkind: failfix\nfix: install it\n---\n", "note"),
+        (LESSON, "---\nkind: failfix\n---\n", None, None),
+        (".reflectloop/knowledge/sightings/S-1.jsonl", None, "{}\n", None),
+        (".reflectloop/rules/learned.yaml", None, "id: x\n", None),
+        (".reflectloop/rules/learned.yaml", "id: x\n", "id: y\n", "weakening"),
+        (".reflectloop/rules/learned.yaml", "id: x\n", None, "weakening"),
+        (".reflectloop/knowledge/conftest.py", None, "import os\n", "weakening"),
+        (".reflectloop/plan.yaml", None, "plan: {}\n", "weakening"),
+    ],
+)
+def test_a_person_reads_lessons_that_run_something(
+    path: str, before: str | None, after: str | None, graded: str | None
+) -> None:
+    findings = [item for item in found(path, before, after) if item.rule in {"lesson", "own-settings"}]
+    assert [finding.grade for finding in findings] == ([graded] if graded else [])
+    assert "---" not in "".join(finding.what for finding in findings)
 
 
 def test_a_module_that_was_there_before_hides_nothing_new() -> None:

@@ -307,6 +307,21 @@ def sources(project_root: Path) -> Sources:
     return Sources(tightened, user, values, parts, is_trusted=False)
 
 
+def loosened(before: bytes | None, after: bytes | None) -> dict[str, str] | None:
+    """Return the settings by which the second version of a project's file checks or restricts less, with a description.
+
+    None is an absent file. Return None if a version is no valid settings file.
+    """
+    tables = []
+    for raw in (before or b"", after or b""):
+        try:
+            values = tomllib.loads(raw.decode())
+            tables.append(Config.model_validate(values).model_dump(mode="json"))
+        except (ValueError, RecursionError):  # no TOML, no UTF-8, or not our settings
+            return None
+    return grants.loosened(*tables)
+
+
 def user_file() -> Path:
     """Return the path of the user's settings. A relative XDG_CONFIG_HOME is ignored: it could be in a project."""
     value = os.environ.get("XDG_CONFIG_HOME", "")

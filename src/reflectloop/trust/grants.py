@@ -119,7 +119,7 @@ _ROWS: Mapping[str, Mapping[str, _Row]] = {
     },
     "secrets": {
         "rules": _Row(_is_outside, "rules for secrets are read from {value}", names_file=True),
-        "baseline": _Row(_differs, "secrets listed in {value} are let stand", names_file=True),
+        "baseline": _Row(_differs, "secrets listed in {value} are accepted", names_file=True),
     },
     "policy": {
         "allow": _Row(_has_more, "these rules of the command policy are not applied: {more}"),
@@ -175,6 +175,48 @@ def split(project: Table, user: Table, named: frozenset[str]) -> SettingsSplit:
         else:
             always.setdefault("roles", {})[role] = agent
     return SettingsSplit(always, tuple(grants), tuple(dropped))
+
+
+# Settings that a project may always set, but that check less if an entry or the file is gone.
+_ONLY_ADDED = frozenset({"verify.protect"})
+_ONLY_SET = frozenset({"secrets.rules", "policy.rules"})
+
+
+def loosened(before: Table, after: Table) -> dict[str, str]:
+    """Return each setting by which a project checks or restricts less than before, with a description.
+
+    Both tables are complete: the project's values over the defaults.
+    """
+    changed: Table = {}
+    out: dict[str, str] = {}
+    for section, values in after.items():
+        for name, value in values.items():
+            key, old = f"{section}.{name}", before[section].get(name)
+            if value == old:
+                continue
+            if value is None or (old is not None and (section == "roles" or key in _ONLY_SET)):
+                out[key] = _was(key, old, value)
+            elif key in _ONLY_ADDED and _more(old, value):
+                out[key] = f"{key} no longer has {_display(_more(old, value))}"
+            elif key == "verify.checks" and (not old or _more(old, value)):
+                gone = ", ".join(check["name"] for check in _more(old, value)) or "the detected ones"
+                out[key] = f"{key} names other checks instead of {gone}"
+            changed.setdefault(section, {})[name] = value
+    settable = {
+        section: {name: value for name, value in values.items() if value is not None}
+        for section, values in changed.items()
+        if section != "roles"
+    }
+    for grant in split(settable, before, frozenset(before["agents"])).grants:
+        section, _, name = grant.key.partition(".")
+        old = before[section].get(name)
+        scalar = isinstance(old, str | int | float)
+        out.setdefault(grant.key, _was(grant.key, old, grant.value) if scalar else grant.words)
+    return out
+
+
+def _was(key: str, old: object, new: object) -> str:
+    return f"{key} is {'no longer set' if new is None else _display(new)}, and was {_display(old)}"
 
 
 def merge(user: Table, project: Table) -> Table:

@@ -16,7 +16,7 @@ from reflectloop.system import files
 from reflectloop.system.git import Git
 from reflectloop.verification import protected
 from reflectloop.verification.result import ChangedFile
-from reflectloop.workspace.project import KEPT_OUT
+from reflectloop.workspace.project import KEPT_OUT, SHARED_RECORDS
 from reflectloop.workspace.store import Store
 
 _ABSENT = "000000"
@@ -149,9 +149,16 @@ class TreeBuilder:
                 )
             return git.line("write-tree")
 
+    def kept_out(self, tree: str) -> list[str]:
+        """Return the files of a tree that a snapshot of the working tree leaves out, such as committed lessons."""
+        return [path for path in self.listing(tree) if path.startswith(tuple(f"{folder}/" for folder in KEPT_OUT))]
+
     def refuse_kept_out(self, base: str, head: str) -> None:
-        """Raise InvalidInput if the patch changes files of the engine."""
-        names = self.git.run("diff-tree", "-r", "-z", "--name-only", "--no-renames", base, head, "--", *KEPT_OUT)
+        """Raise InvalidInput if the patch changes files of the engine; lessons and rules are reviewed like code."""
+        shared = [f":(exclude){folder}" for folder in SHARED_RECORDS]
+        names = self.git.run(
+            "diff-tree", "-r", "-z", "--name-only", "--no-renames", base, head, "--", *KEPT_OUT, *shared
+        )
         if names:
             listed = ", ".join(files.display(name) for name in names.split(b"\0")[:3] if name)
             raise InvalidInput(

@@ -15,6 +15,13 @@ from reflectloop.workspace.repository import Repository
 OWN_FOLDER = ".reflectloop"
 # Never copied into a workspace and never part of a patch, even if git tracks them.
 KEPT_OUT = (OWN_FOLDER, ".claude/state", ".claude/sandbox", ".claude/private")
+# Lessons and accepted rules, which a team reviews and commits like code.
+SHARED_RECORDS = (f"{OWN_FOLDER}/knowledge", f"{OWN_FOLDER}/rules")
+
+
+def is_shared_record(path: str) -> bool:
+    """Return True if a path of the project is a lesson, an occurrence of one, or an accepted rule."""
+    return path.startswith(tuple(f"{folder}/" for folder in SHARED_RECORDS))
 
 
 # Excluded in copy mode: tools' output and binaries.

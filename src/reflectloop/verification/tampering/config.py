@@ -1,355 +1,357 @@
-"""Check what a patch did to the configuration of runners and linters: which direction of a setting is stricter."""
+"""Find settings of runners, linters and builds that make them check less."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatch
 from functools import cache
+from typing import NamedTuple
 
-from reflectloop.verification.protected import guard
+from reflectloop.verification.protected import guard, is_test
 from reflectloop.verification.protected.parts import Part, part
 from reflectloop.verification.result import ChangedFile, TamperFinding
-from reflectloop.verification.tampering import commands
-from reflectloop.verification.tampering.added import stood
-from reflectloop.verification.tools.record import SettingRule
+from reflectloop.verification.tampering import recipes
+from reflectloop.verification.tampering.added import code, stood
+from reflectloop.verification.tampering.commands import Weakening, covers
+from reflectloop.verification.tampering.setting_effects import entries, judge, plain
 from reflectloop.verification.tools.registry import tools
 
-Words = tuple[str, ...]
-Judge = Callable[[object, object], str | None]  # why the setting checks less, or None
-
-
-_TRUE = frozenset({"true", "yes", "on", "1"})
-_OFF = ("off", "warn", "0", "1", "none", "warning", "info", "allow", "suggestion")
-
-
-def entries(value: object) -> Words:
-    """Return a value as a tuple of words, whether it is a list, lines, or comma-separated."""
-    if value is None:
-        return ()
-    if isinstance(value, list | tuple):
-        return tuple(str(item).strip() for item in value)
-    if isinstance(value, bool):
-        return (str(value).lower(),)
-    text = str(value)
-    parts = text.splitlines() if "\n" in text else re.split(r"[,\s]+", text)
-    return tuple(part.strip().rstrip(",") for part in parts if part.strip())
-
-
-def truth(value: object) -> bool:
-    return str(value).strip().lower() in _TRUE
-
-
-def number(value: object) -> float | None:
-    match = re.fullmatch(r"-?\d{1,15}(?:\.\d{1,15})?", str(value).strip().rstrip("%"))
-    return float(match[0]) if match else None
-
-
-def _harmless(old: object, new: object) -> str | None:  # noqa: ARG001 - all judges have the same signature
-    return None
-
-
-def _strict_when_true(old: object, new: object) -> str | None:
-    return "is no longer on" if truth(old) and not truth(new) else None if truth(new) or old == new else _falsy(new)
-
-
-def _falsy(new: object) -> str | None:
-    return "is switched off" if new is not None else None
-
-
-def _loose_when_true(old: object, new: object) -> str | None:
-    return (
-        "is switched on"
-        if not truth(old) and new is not None and str(new).lower() not in {"false", "no", "0"}
-        else None
-    )
-
-
-def _threshold(old: object, new: object) -> str | None:
-    before, after = number(old), number(new)
-    if before is None:
-        return None
-    return "is lower" if after is None or after < before else None
-
-
-def _limit(old: object, new: object) -> str | None:
-    before, after = number(old), number(new)
-    if after is None:
-        return "was removed" if before is not None else "cannot be read"
-    return "is higher" if before is None or after > before else None
-
-
-def _excluding(old: object, new: object) -> str | None:
-    added = [entry for entry in entries(new) if entry not in entries(old)]
-    return f"now excludes `{added[0][:60]}`" if added else None
-
-
-def _including(old: object, new: object) -> str | None:
-    before, after = entries(old), entries(new)
-    if not before and after:
-        return f"now includes only `{', '.join(after)[:60]}`"
-    removed = [entry for entry in before if entry not in after]
-    return (
-        f"no longer includes `{removed[0][:60]}`"
-        if removed and after
-        else "no longer names what to include"
-        if removed
-        else None
-    )
-
-
-def _selecting(old: object, new: object) -> str | None:
-    removed = [entry for entry in entries(old) if entry not in entries(new)]
-    return f"no longer has `{removed[0][:60]}`" if removed and "ALL" not in entries(new) else None
-
-
-def _filters(old: object, new: object) -> str | None:
-    before, after = entries(old), entries(new)
-    added = [entry for entry in after if entry not in before and not entry.startswith("error")]
-    removed = [entry for entry in before if entry not in after and entry.startswith("error")]
-    if added:
-        return f"a warning is ignored: `{added[0][:60]}`"
-    return f"no longer turns warnings into failures: `{removed[0][:60]}`" if removed else None
-
-
-def _options(old: object, new: object) -> str | None:
-    return commands.options(_words_of(old), _words_of(new))
-
-
-def _words_of(value: object) -> Sequence[str]:
-    return commands.words(
-        " ".join(str(word) for word in value) if isinstance(value, list | tuple) else str(value or "")
-    )
-
-
-def _commands(old: object, new: object) -> str | None:
-    before, after = _lines(old), _lines(new)
-    ignored = [line for line in after if line.startswith("-") and line not in before]
-    if ignored:
-        return f"a failure of `{ignored[0][:60]}` is ignored"
-    return "was removed" if before and not after else commands.recipe(before, after)
-
-
-def _lines(value: object) -> Words:
-    if isinstance(value, list):
-        return tuple(
-            " ".join(str(word) for word in entry) if isinstance(entry, list) else str(entry) for entry in value
-        )
-    return tuple(line.strip() for line in str(value or "").splitlines() if line.strip())
-
-
-def _severity(old: object, new: object) -> str | None:
-    was, now = _level(old), _level(new)
-    return f"is `{now}` now" if now.startswith(_OFF) and now != was else "was removed" if new is None else None
-
-
-def _level(value: object) -> str:
-    first = value[0] if isinstance(value, list) and value else value
-    return str(first).strip().lower()
-
-
-def _target(old: object, new: object) -> str | None:
-    if not isinstance(old, tuple):
-        return commands.recipe((), new[1]) if isinstance(new, tuple) else None
-    if not isinstance(new, tuple):
-        return "was removed"
-    lost = [prerequisite for prerequisite in old[0] if prerequisite not in new[0]]
-    return f"no longer needs `{lost[0]}`" if lost else commands.recipe(old[1], new[1])
-
-
-def _registered(old: object, new: object) -> str | None:
-    """Return why a counted entry checks less: it is removed or occurs fewer times."""
-    return "was removed" if new is None else "occurs fewer times" if (number(old) or 0) > (number(new) or 0) else None
-
-
-def _loosening(old: object, new: object) -> str | None:
-    return None if new is None else unknown(old, new)
-
-
-def unknown(old: object, new: object) -> str | None:
-    """Report any change to a key on no list, since it cannot be assumed harmless."""
-    return "changed" if old is not None and new is not None else "was added" if old is None else "was removed"
-
-
-_GENERAL: tuple[tuple[str, Judge], ...] = (
-    (r"scripts\.(?:pre|post)(?:test|lint|check|build)\S*|scripts\.(?:pre|post)?install", unknown),
-    (r"scripts\.(?!.*\.).*|.*(?:^|\.)scripts\..*|.*\.tasks\..*|.*\.commands", _commands),
-    (r"(?:.*\.)?(?:fail_under|fail-under|min_coverage)|.*\.(?:statements|branches|functions|lines)", _threshold),
-    (r"(?:.*\.)?max-(?:complexity|warnings|args|branches|statements|returns|locals|nested-blocks)", _limit),
-    (r".*(?:per-file-ignores|per_file_ignores).*", _excluding),
-    (
-        (
-            r"(?:.*\.)?(?:extend-)?(?:ignore|exclude|ignores|ignore-patterns|ignore-paths|ignore_patterns|disable|"
-            r"disable_error_code|omit|exclude_lines|exclude_also|partial_branches|skip|skips|unfixable|ignorePatterns|"
-            r"suppress_warnings)"
-        ),
-        _excluding,
-    ),
-    (r"(?:.*\.)?(?:files|include|source)", _including),
-    (r"(?:.*\.)?(?:extend-)?(?:select|enable|enable_error_code|plugins|load-plugins|extends)", _selecting),
-    (
-        (
-            r"(?:.*\.)?(?:strict\w*|warn_\w+|disallow_\w+|check_untyped_defs|no_implicit\w*|branch|extra_checks|"
-            r"local_partial_types)"
-        ),
-        _strict_when_true,
-    ),
-    (
-        (
-            r"(?:.*\.)?(?:ignore_missing_imports|ignore_errors|allow_\w+|implicit_optional|implicit_reexport|allow\w+|"
-            r"follow_imports|ignore_errors)"
-        ),
-        _loose_when_true,
-    ),
+# Configures how files are written or built, or belongs to an example.
+_NO_CHECKS = re.compile(
+    r"(?:^|/)(?:examples?|website|site|docs?|demos?|benchmarks?|playground|templates)/|(?:^|/)(?:babel\.config\.[^/]*|\.babelrc[^/]*|\.editorconfig|\.prettierrc[^/]*|\.prettierignore|\.clang-format|\.?rustfmt\.toml|prettier\.config\.[^/]*)$"
 )
-# Asked after the rules of tools.
-_SEVERITIES: tuple[str, Judge] = (r"(?:.*\.)?rules\..*|lints\..*|workspace\.lints\..*", _severity)
-_JUDGES: dict[str, Judge] = {
-    "commands": _commands,
-    "excluding": _excluding,
-    "filters": _filters,
-    "harmless": _harmless,
-    "including": _including,
-    "loose_when_true": _loose_when_true,
-    "loosening": _loosening,
-    "options": _options,
-    "registered": _registered,
-    "selecting": _selecting,
-    "severity": _severity,
-    "strict_when_true": _strict_when_true,
-    "target": _target,
-    "threshold": _threshold,
-}
-
-
-@cache
-def _rules() -> tuple[tuple[re.Pattern[str], Judge], ...]:
-    """Return the rules in the order in which they are asked; what any of them judges, no tool declares harmless."""
-    rules = [rule for tool in tools() for rule in tool.tampering.settings]
-    first, last, harmless = (
-        [(rule.keys, _JUDGES[rule.judge]) for rule in rules if _turn(rule) == turn]
-        for turn in ("first", "last", "harmless")
-    )
-    ordered = (*first, *_GENERAL, *last, _SEVERITIES, *harmless)
-    return tuple((re.compile(keys), judge) for keys, judge in ordered)
-
-
-def _turn(rule: SettingRule) -> str:
-    return "first" if rule.first else "harmless" if rule.judge == "harmless" else "last"
-
-
-def judge(key: str, old: object, new: object) -> str | None:
-    """Return why the setting checks less now, or None."""
-    judge_value = next((judge for keys, judge in _rules() if keys.fullmatch(key)), unknown)
-    return judge_value(old, new)
-
-
-_FORMATTING = re.compile(
-    r"(?:^|/)(?:\.editorconfig|\.prettierrc[^/]*|\.clang-format|\.?rustfmt\.toml|prettier\.config\.[^/]*)$"
-)
-_LINE_KEY = re.compile(r"""^["']?([\w.-]+)["']?\s*[:=]\s*(.*?)[,;]?$""")
+_CODE = re.compile(r"\.[cm]?[jt]sx?$")
+_IGNORED_PATHS = re.compile(r"(?:^|/)\.\w+ignore$")
 _WRITTEN = frozenset({"command", "block", "plugin", "line"})
 _TOKEN = re.compile(r"\w+|[^\w\s]")
-Setting = tuple[str, Words]
-_NAMES = {"runner": "runner-narrowed", "lint": "lint-loosened"}
+# Compared by recipes; of a makefile only what affects every target is a setting.
+_RECIPE_KEYS = re.compile(
+    r"testenv.*\.commands(?:_pre|_post)?|(?:tox|env|env_run_base)\..*commands\w*|(?:tox\.)?(?:envlist|env_list)|tox\.legacy_tox_ini|"
+    r"scripts\.(?!(?:pre|post)|install$).*|target .*|"
+    r"variable (?!SHELL$|\.SHELLFLAGS$|MAKEFLAGS$|PATH$|BASH_ENV$|ENV$|PYTEST_ADDOPTS$|PYTHONPATH$).*"
+)
+_RULES = {"runner": "runner-narrowed", "lint": "lint-loosened"}
+_LABELS = ("module", "files", "path", "name", "id", "text", "linters")
+_MEASURES = frozenset({"coverage", "nyc", "c8"})
+_LOADS = re.compile(r"module\.exports\s*=\s*[\w$]|export\s+default\s+[\w$]|export\s+\*|\brequire\(")
+_ASSIGNED = re.compile(r"^([\w@./-]+)\s*[=:]\s*(\S.*)$")
+_SHOWN = 4
+_SEVERAL = 3  # settings of one tool that are gone; more are named together
 
 
-def look(changes: Sequence[ChangedFile]) -> Iterator[TamperFinding]:
+class SettingsFile(NamedTuple):
+    """The settings of one changed file before and after the patch."""
+
+    change: ChangedFile
+    before: Part
+    after: Part
+
+
+class Patch(NamedTuple):
+    """The settings of all changed files, and what else of base is known."""
+
+    files: Sequence[SettingsFile]
+    unchanged: Mapping[str, Part]
+    tests: Sequence[str]
+    fresh: frozenset[str]  # paths of new files
+    removed: frozenset[str]
+
+
+def look(changes: Sequence[ChangedFile], context: Mapping[str, bytes]) -> Iterator[TamperFinding]:
+    """Compare settings; `context` has the tests and settings of base that the patch does not change."""
     relevant = [change for change in changes if _concerns(change.path)]
-    parts = {change.path: (part(change.path, change.before), part(change.path, change.after)) for change in relevant}
-    moved = _moved(parts)
+    files = []
     for change in relevant:
-        yield from _file(change, *parts[change.path], moved)
+        before, after = settings(change.path, change.before), settings(change.path, change.after)
+        if after is None and (change.before is None or before is not None):
+            yield TamperFinding(
+                "config-unreadable", change.path, 1, "the part that controls checks can no longer be read"
+            )
+        elif after is not None:
+            files.append(SettingsFile(change, before or {}, after))
+    unchanged = {path: settings(path, data) or {} for path, data in context.items() if _concerns(path)}
+    tests = [path for path in context if is_test(path)] + [change.path for change in changes if is_test(change.path)]
+    fresh = frozenset(change.path for change in changes if change.before is None)
+    removed = frozenset(change.path for change in changes if change.after is None)
+    for file in files:
+        yield from _compared(file, Patch(files, unchanged, tests, fresh, removed))
 
 
 def _concerns(path: str) -> bool:
     protection = guard(path)
-    return protection is not None and protection.kind in _NAMES
+    return protection is not None and protection.kind in _RULES and not path.endswith("noxfile.py")
 
 
-def _moved(parts: Mapping[str, tuple[Part | None, Part | None]]) -> set[Setting]:
-    """Return the settings that one file of the patch loses and another gains."""
-    removed = {setting for before, after in parts.values() for setting in _only(before, after)}
-    new_settings = {setting for before, after in parts.values() for setting in _only(after, before)}
-    return removed & new_settings
+def settings(path: str, data: bytes | None) -> Part | None:
+    """Return the settings of a file by dotted key, or None if it cannot be read."""
+    if data is not None and _CODE.search(path) and not path.endswith(".d.ts"):
+        found_settings = read_javascript(code(path, data))
+        if not found_settings and _LOADS.search(code(path, data)):
+            return None
+        return {key: value for key, value in found_settings.items() if not _is_bundler(path) or key.startswith("test.")}
+    read = part(path, data)
+    return None if read is None else dict(_named(read))
 
 
-def _only(part: Part | None, other: Part | None) -> Iterator[Setting]:
-    for key, value in _by_key(part or {}).items():
-        if key not in _by_key(other or {}):
-            yield key, entries(value)
+def _is_bundler(path: str) -> bool:
+    protection = guard(path)
+    return protection is not None and protection.mixed
 
 
-def _file(change: ChangedFile, before: Part | None, after: Part | None, moved: set[Setting]) -> Iterator[TamperFinding]:
+def _named(read: Part) -> Iterator[tuple[str, object]]:
+    """Yield the settings, each table of a list under a name of its own, and mypy's as an ini file names them."""
+    for written, value in read.items():
+        assigned = _ASSIGNED.match(written) if str(value).isdecimal() else None
+        if assigned:  # a line of a file that is read line by line
+            yield assigned[1], assigned[2]
+            continue
+        key = _spelled(written)
+        tables = isinstance(value, list) and value and all(isinstance(item, dict) for item in value)
+        if not isinstance(value, list) or not tables or "exclu" in key:
+            yield key, value
+            continue
+        for item in value:
+            labels = next((item[label] for label in _LABELS if label in item), "")
+            for label in entries(labels) if key == "mypy.overrides" else (", ".join(entries(labels)),):
+                prefix = f"mypy-{label}" if key == "mypy.overrides" else f"{key}[{label}]"
+                for name, inner in item.items():
+                    if name not in _LABELS:
+                        yield from _leaves(f"{prefix}.{name}", inner)
+
+
+def _spelled(key: str) -> str:
+    """Return the key as its tool writes it today, without spaces beside brackets."""
+    if key.startswith("command "):
+        return re.sub(r"(?<=\()\s+|\s+(?=\))", "", key)
+    if not key.startswith(("ruff.", "flake8.")):
+        return key
+    table, _, rest = key.replace("ruff.lint.", "ruff.").partition(".")
+    name, dot, more = rest.partition(".")
+    return f"{table}.{name.replace('_', '-')}{dot}{more}"
+
+
+def _leaves(prefix: str, value: object) -> Iterator[tuple[str, object]]:
+    if isinstance(value, Mapping) and value:
+        for key, inner in value.items():
+            yield from _leaves(f"{prefix}.{key}", inner)
+    else:
+        yield prefix, value
+
+
+def _compared(file: SettingsFile, patch: Patch) -> Iterator[TamperFinding]:
+    change = file.change
     protection = guard(change.path)
-    rule = _NAMES[protection.kind] if protection else "runner-narrowed"
-    if after is None:
-        if change.before is None or before is not None:
-            yield TamperFinding(
-                "config-unreadable", change.path, 1, "the part that controls checks can no longer be read"
-            )
+    if protection is None or _NO_CHECKS.search(change.path):
         return
-    reported = False
-    for key, line, why in _settings(change, before or {}, after, moved):
-        reported = True
-        yield TamperFinding(
-            rule, change.path, line, f"{key} {why}", "note" if _FORMATTING.search(change.path) else "weakening"
+    rule = _RULES[protection.kind]
+    if shadowed := _takes_the_place(file, patch):
+        what = f"takes the place of the settings in {shadowed}"
+        yield TamperFinding("config-added", change.path, 1, what, "suspect")
+    losses = list(_losses(file, patch))
+    if change.after is None and losses:
+        names = ", ".join(dict.fromkeys(key for key, _ in losses[:_SHOWN]))
+        more = f" and {len(losses) - _SHOWN} more" if len(losses) > _SHOWN else ""
+        what = f"the file was removed, and with it `{names}`{more}"
+        yield TamperFinding(rule, change.path, None, what, losses[0][1].grade)
+        return
+    for keys, effect in _together(losses, file):
+        yield TamperFinding(rule, change.path, _line(change, keys[0]), f"{_listed(keys)} {effect.why}", effect.grade)
+
+
+def _listed(keys: Sequence[str]) -> str:
+    more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
+    return ", ".join(keys[:_SHOWN]) + more
+
+
+def _together(losses: Sequence[tuple[str, Weakening]], file: SettingsFile) -> Iterator[tuple[list[str], Weakening]]:
+    """Yield the losses; settings of a tool that are all gone at once are one loss."""
+    gone: dict[str, list[str]] = {}
+    for key, _ in losses:
+        if key not in file.after and not any(_table(other) == _table(key) for other in file.after):
+            gone.setdefault(_table(key), []).append(key)
+    reported = set[str]()
+    alike: dict[tuple[str, str], list[str]] = {}
+    for key, effect in losses:
+        alike.setdefault((key.rpartition("rules.")[0], effect.why), []).append(key)
+    for key, effect in losses:
+        table = _table(key)
+        same = alike[key.rpartition("rules.")[0], effect.why]
+        if "rules." in key and len(same) >= _SEVERAL:
+            if key == same[0]:
+                yield same, effect
+        elif len(gone.get(table, ())) < _SEVERAL or key not in gone[table]:
+            yield [key], effect
+        elif table not in reported:
+            reported.add(table)
+            yield gone[table], Weakening("and all other settings of the tool are gone", effect.grade)
+
+
+def _table(key: str) -> str:
+    return re.split(r"[.\-\[]", key, maxsplit=1)[0]
+
+
+def _takes_the_place(file: SettingsFile, patch: Patch) -> str | None:
+    """Return the file whose settings a new one hides: of one tool only one file is read."""
+    if file.change.before is not None or file.change.after is None:  # an empty file takes the place, too
+        return None
+    folder = file.change.path.rpartition("/")[0]
+    own = set(_tools_of(file.change.path))
+    others = {
+        **patch.unchanged,
+        **{other.change.path: other.after for other in patch.files if other.change.before is not None},
+    }
+    protection = guard(file.change.path)
+    if protection is None or protection.mixed:
+        return None
+    for path, part_of_it in others.items():
+        shared = own & ({_table(key) for key in part_of_it} if _prefixed(path) else set(_tools_of(path)))
+        if path.rpartition("/")[0] == folder and shared and part_of_it and not _IGNORED_PATHS.search(path):
+            return path
+    return None
+
+
+@cache
+def _tools_of(path: str) -> tuple[str, ...]:
+    name = path.rpartition("/")[2].lower()
+    listed_names = ((tool.name, tool.files) for tool in tools())
+    patterns = ((name, f"{files.runner} {files.lint} {files.mixed_lint}".split()) for name, files in listed_names)
+    return tuple(tool for tool, listed in patterns if any(fnmatch(name, pattern) for pattern in listed))
+
+
+def _losses(file: SettingsFile, patch: Patch) -> Iterator[tuple[str, Weakening]]:
+    path = file.change.path
+    everything = [*(other.before for other in patch.files), *patch.unchanged.values()]
+    configured = {_table(key) for each in everything for key in each}
+    others = [*patch.unchanged, *(other.change.path for other in patch.files if other.before)]
+    if _is_bundler(path):  # each file is a project of its own
+        others = []
+    known = {name for other in others for name in _tools_of(other)}
+    first = file.change.before is None and not set(_tools_of(path)) & known
+    for key in sorted(file.before.keys() | file.after.keys()):
+        fresh_makefile = file.change.before is None and key.startswith(("line ", "variable "))
+        if key.startswith(("$", "__")) or fresh_makefile:
+            continue
+        if key in file.before and key in file.after and plain(file.before[key]) == plain(file.after[key]):
+            continue
+        if (recipes.is_recipe(path) and _RECIPE_KEYS.fullmatch(key)) or _moved_in(key, file, patch.files):
+            continue
+        after = dict(file.after)
+        _add_moved(key, after, file, patch)
+        new_tool = first and _only_checks(path) if _tools_of(path) else _table(key) not in configured
+        effect = _effect(
+            path, key, _without(patch.removed, key, file.before), _without(patch.fresh, key, after), patch.tests
         )
-    if (
-        not reported
-        and change.before is None
-        and protection
-        and not protection.mixed
-        and not _FORMATTING.search(change.path)
+        if effect and (not new_tool or _runs_tests(path, key)):
+            yield key, effect
+
+
+def _without(paths: frozenset[str], key: str, listed: Part) -> Part:
+    """Return the settings without these paths in a list: a new file was not checked before, a removed one cannot be."""
+    value = listed.get(key)
+    if isinstance(value, list) and any(item in paths for item in value if isinstance(item, str)):
+        return {**listed, key: [item for item in value if not (isinstance(item, str) and item in paths)]}
+    return listed
+
+
+def _only_checks(path: str) -> bool:
+    """Return True if the file belongs to a linter, a type checker or a tool that measures coverage."""
+    return all(
+        tool.kind in {"lint", "type"} or tool.name in _MEASURES for tool in tools() if tool.name in _tools_of(path)
+    )
+
+
+def _prefixed(path: str) -> bool:
+    """Return True if the keys of this file begin with the name of a tool."""
+    return path.rpartition("/")[2].lower() in {"pyproject.toml", "setup.cfg", "tox.ini", "package.json"}
+
+
+def _moved_in(key: str, file: SettingsFile, files: Sequence[SettingsFile]) -> bool:
+    """Return True if the setting comes from another file, where the two values are compared."""
+    return key not in file.before and any(key in other.before and key not in other.after for other in files)
+
+
+def _add_moved(key: str, after: dict[str, object], file: SettingsFile, patch: Patch) -> None:
+    """Put in the value that the setting has in another file, with the other settings of its tool."""
+    if key in file.after:
+        return
+    table = _table(key)
+    left = any(_table(name) == table for name in file.after)
+    for other in patch.files:
+        gained = key in other.after and key not in other.before
+        whole = not left and any(_table(name) == table and name not in other.before for name in other.after)
+        if other is not file and (gained or whole):
+            after.update({name: value for name, value in other.after.items() if _table(name) == table})
+    folder = file.change.path.rpartition("/")[0]
+    for path, part_of_it in patch.unchanged.items():
+        if key not in after and key in part_of_it and path.rpartition("/")[0] == folder:
+            after[key] = part_of_it[key]
+
+
+def _runs_tests(path: str, key: str) -> bool:
+    if key.startswith(("variable ", "line ")) or (
+        (_prefixed(path) or not _tools_of(path)) and _table(key) in _test_tables()
     ):
-        yield TamperFinding(
-            "config-added", change.path, 1, "the new configuration may replace the existing one", "suspect"
-        )
-
-
-def _settings(change: ChangedFile, before: Part, after: Part, moved: set[Setting]) -> Iterator[tuple[str, int, str]]:
-    before, after = _by_key(before), _by_key(after)
-    for key in sorted(before.keys() | after.keys()):
-        old, new = before.get(key), after.get(key)
-        if old == new or entries(old) == entries(new) != ():
-            continue
-        if (key, entries(old if new is None else new)) in moved or _covered(change.path, key, before, after):
-            continue
-        if why := judge(key, old, new):
-            yield key, _line(change, key), why
-
-
-def _covered(path: str, key: str, before: Part, after: Part) -> bool:
-    """Return True if a setting that switches all checks on replaces the flag, or the linter had no settings before."""
-    table = key.partition(".")[0]
-    if key not in after and truth(after.get(_strict_settings().get(table, ""))):
         return True
-    fresh = table in _linters() and not any(name.startswith(f"{table}.") for name in before)
-    return fresh and path.rpartition("/")[2] == "pyproject.toml"
+    return any(name in _test_tools() for name in _tools_of(path)) or _is_build(path)
 
 
 @cache
-def _strict_settings() -> dict[str, str]:
-    known = [tool.tampering.strict_setting for tool in tools() if tool.tampering.strict_setting]
-    return {key.partition(".")[0]: key for key in known}
+def _test_tools() -> frozenset[str]:
+    return frozenset(tool.name for tool in tools() if tool.kind == "test" and tool.name not in {"tox", "nox"})
 
 
 @cache
-def _linters() -> frozenset[str]:
-    return frozenset(table for tool in tools() for table in tool.tampering.adds_checks.split())
+def _test_tables() -> frozenset[str]:
+    known = [tool for tool in tools() if tool.name in _test_tools()]
+    named = [
+        table
+        for tool in known
+        for table in f"{tool.files.package_keys} {tool.files.pyproject}".split()
+        if "*" not in table
+    ]
+    return frozenset([*named, "entry", "commands", "build", "bin", "scripts"])
 
 
-def _by_key(settings_part: Part) -> Part:
-    """Return the settings by key; a line of code that sets a name is stored under that name."""
-    settings_by_key: dict[str, object] = {}
-    for written, value in settings_part.items():
-        key = written.replace("ruff.lint.", "ruff.")
-        named = _LINE_KEY.match(key)
-        settings_by_key.update(
-            {named[1]: named[2]}
-            if named and " " in key and not key.startswith(("target ", "variable "))
-            else {key: value}
-        )
-    return settings_by_key
+def _is_build(path: str) -> bool:
+    protection = guard(path)
+    return (
+        protection is not None
+        and protection.kind == "runner"
+        and protection.mixed
+        and not _prefixed(path)
+        and not recipes.is_recipe(path)
+    )
+
+
+def _effect(path: str, key: str, before: Part, after: Part, tests: Sequence[str]) -> Weakening | None:
+    if _IGNORED_PATHS.search(path):
+        added = key not in before and not key.startswith("!")
+        effect = judge("ignore", {}, {"ignore": key}, strange=False) if added else None
+    elif _is_build(path) and not _CODE.search(path) and not path.endswith(".json"):
+        effect = judge(key, before, after, strange=True)
+        effect = Weakening(effect.why) if effect else None
+    else:
+        effect = judge(key, before, after, strange=_runs_tests(path, key))
+    return None if effect and tests and _takes_all(key, after.get(key), path, tests) else effect
+
+
+def _takes_all(key: str, value: object, path: str, tests: Sequence[str]) -> bool:
+    """Return True if a list of folders or of names of files takes in every test that is known."""
+    name, folder = key.rpartition(".")[2], path.rpartition("/")[0]
+    wanted = [test.removeprefix(f"{folder}/") for test in tests if not folder or test.startswith(f"{folder}/")]
+    wanted = [test for test in wanted if test.endswith(".py")]
+    words = [word for entry in entries(value) for word in entry.split()]
+    if name == "testpaths":
+        return bool(words) and all(any(covers(word, test) for word in words) for test in wanted)
+    if name == "python_files":
+        return bool(words) and all(any(fnmatch(test.rpartition("/")[2], word) for word in words) for test in wanted)
+    if name == "norecursedirs":
+        return not any(fnmatch(part_of, word) for test in wanted for part_of in test.split("/")[:-1] for word in words)
+    return False
+
+
+# Places -----------------------------------------------------------------------------------------------------
 
 
 def _line(change: ChangedFile, key: str) -> int:
@@ -373,8 +375,118 @@ def _spellings(key: str) -> Iterator[str]:
         yield r"\s*".join(tokens[:4])
     word = rest if kind in {"target", "variable"} else key.rpartition(".")[2]
     if word:
-        yield re.escape(word)
+        spelled = re.escape(word).replace(r"\-", "[-_]")
+        yield rf"(?<![\w-]){spelled}(?![\w-])"
+        yield spelled
 
 
 def _text(data: bytes | None) -> str:
     return (data or b"").decode(errors="replace")
+
+
+# Settings written as JavaScript -----------------------------------------------------------------------------
+
+_JS_TOKEN = re.compile(
+    r"""("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`)|(\.\.\.|=>|[\w$@./-]+)|([^\s])""", re.DOTALL
+)
+
+
+_PROPERTY = re.compile(r"(?!module\.exports$|exports\.)[\w$]+\.[\w$.]+")
+
+
+def read_javascript(text: str) -> Part:
+    """Return the settings of the object literals in a file of JavaScript, by dotted key."""
+    tokens = [match[0] for match in _JS_TOKEN.finditer(text)]
+    found_settings: dict[str, object] = {}
+    at = 0
+    while at < len(tokens):
+        if tokens[at] in {"import", "export"} and tokens[at + 1 : at + 2] == ["{"]:
+            at = _after_bracket(tokens, at + 1)
+        elif tokens[at] == "{" and _is_object(tokens, at):
+            value, at = _js_value(tokens, at)
+            found_settings.update(_js_leaves("", value))
+        elif tokens[at + 1 : at + 2] == ["="] and _PROPERTY.fullmatch(tokens[at]) and at + 2 < len(tokens):
+            name = tokens[at].partition(".")[2]
+            value, at = _js_value(tokens, at + 2)
+            found_settings.update(_js_leaves(name, value))
+        else:
+            at += 1
+    return found_settings
+
+
+def _is_object(tokens: Sequence[str], at: int) -> bool:
+    return tokens[at + 2 : at + 3] == [":"] or tokens[at + 1 : at + 2] == ["..."] or tokens[at + 1 : at + 2] == ["}"]
+
+
+def _after_bracket(tokens: Sequence[str], at: int) -> int:
+    depth = 0
+    while at < len(tokens):
+        depth += (tokens[at] in {"{", "[", "("}) - (tokens[at] in {"}", "]", ")"})
+        at += 1
+        if depth == 0:
+            break
+    return at
+
+
+def _js_value(tokens: Sequence[str], at: int) -> tuple[object, int]:
+    """Return the value that begins at a token, and the position behind it."""
+    if tokens[at] == "{" and _is_object(tokens, at):
+        return _js_object(tokens, at + 1)
+    if tokens[at] == "[":
+        return _js_list(tokens, at + 1)
+    begins, depth = at, 0
+    nested: list[object] = []
+    while at < len(tokens) and not (depth == 0 and tokens[at] in {",", "}", "]", ";"}):
+        if tokens[at] == "{" and _is_object(tokens, at):
+            inner, at = _js_object(tokens, at + 1)
+            nested.append(inner)
+            continue
+        depth += (tokens[at] in {"(", "{", "["}) - (tokens[at] in {")", "}", "]"})
+        if depth < 0:
+            break
+        at += 1
+    words = tokens[begins:at]
+    if len(nested) == 1 and "(" in words:
+        return nested[0], at
+    return words[0].strip("\"'`") if len(words) == 1 else " ".join(words), max(at, begins + 1)
+
+
+def _js_object(tokens: Sequence[str], at: int) -> tuple[object, int]:
+    table: dict[str, object] = {}
+    while at < len(tokens) and tokens[at] != "}":
+        if tokens[at + 1 : at + 2] == [":"] and at + 2 < len(tokens):
+            key = tokens[at].strip("\"'`")
+            table[key], at = _js_value(tokens, at + 2)
+        else:
+            name, at = _js_value(tokens, at)
+            table.setdefault("...", [])
+            listed = table["..."]
+            if isinstance(listed, list) and name:
+                listed.append(name)
+        at += at < len(tokens) and tokens[at] in {",", ";"}
+    return table, at + 1
+
+
+def _js_list(tokens: Sequence[str], at: int) -> tuple[object, int]:
+    items: list[object] = []
+    while at < len(tokens) and tokens[at] != "]":
+        if tokens[at] in {",", ";", "}"}:
+            at += 1
+            continue
+        item, at = _js_value(tokens, at)
+        items.append(item)
+    return items, at + 1
+
+
+def _js_leaves(prefix: str, value: object) -> Iterator[tuple[str, object]]:
+    if isinstance(value, dict):
+        label = f"[{', '.join(entries(value['files']))}]" if "rules" in value and "files" in value else ""
+        for key, inner in value.items():
+            yield from _js_leaves(f"{prefix}{label}.{key}" if prefix or label else key, inner)
+    elif (
+        isinstance(value, list) and any(isinstance(item, dict) for item in value) and not prefix.rpartition("rules.")[1]
+    ):
+        for item in value:
+            yield from _js_leaves(prefix, item)
+    else:
+        yield prefix, value

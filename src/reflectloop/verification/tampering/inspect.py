@@ -4,27 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from reflectloop.verification.protected import is_test
 from reflectloop.verification.result import ChangedFile, TamperFinding
-from reflectloop.verification.tampering import config, doctests, files, source, special
+from reflectloop.verification.tampering import ci, config, doctests, files, recipes, source, special
 from reflectloop.verification.tampering.python import tests as python
 from reflectloop.verification.tampering.text import tests as text
 from reflectloop.verification.tampering.text import uncollected
 
 
 def look(changes: Sequence[ChangedFile], context: Mapping[str, bytes] | None = None) -> list[TamperFinding]:
-    """Return all findings by path and line; `context` has the test files of base that the patch does not change."""
+    """Return all findings by path and line; `context` has the tests and settings of base.
+
+    Those that the patch changes do not count.
+    """
     changed = [item for item in changes if item.before != item.after or item.mode_before != item.mode_after]
     looks = (
         python.look,
         text.look,
-        config.look,
         files.look_at_scripts,
         files.look_at_hooks,
+        files.look_at_pre_commit,
         files.look_at_data,
         source.look,
         doctests.look,
     )
     findings = [item for inspect in looks for item in _run(inspect, changed)]
+    paths = {change.path for change in changed}
+    unchanged = {path: data for path, data in (context or {}).items() if path not in paths}
+    for compare in (config.look, recipes.look, ci.look):
+        findings += _run(lambda part, compare=compare: compare(part, unchanged), changed)  # type: ignore[misc]
+    findings = _dropped_once(findings)
+    context = {path: data for path, data in (context or {}).items() if is_test(path)}
     findings += _run(lambda part: special.look_for_inputs(part, context or {}), changed)
     findings += _run(lambda part: special.look_for_rows(part, context or {}), changed)
     findings += _run(lambda part: uncollected.look_at_lists(part, context or {}), changed)
@@ -46,6 +56,17 @@ def _run(
             message = "nested too deeply to be read"
             return [TamperFinding("too-deep", changes[0].path, 1, message, "suspect")]
         return [finding for change in changes for finding in _run(inspect, [change])]
+
+
+def _dropped_once(findings: Sequence[TamperFinding]) -> list[TamperFinding]:
+    """Return the findings, a version that several files drop only where it is dropped first."""
+    reported = set[str]()
+    remaining = []
+    for finding in findings:
+        if not (finding.what.startswith("no longer runs with ") and finding.what in reported):
+            remaining.append(finding)
+        reported.add(finding.what)
+    return remaining
 
 
 def _identity(finding: TamperFinding) -> tuple[object, ...]:

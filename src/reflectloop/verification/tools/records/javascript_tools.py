@@ -42,7 +42,13 @@ TOOLS = (
             commands="npm (?:t|test|run)|yarn|pnpm",
             parts=(record.PartReader(r"\.babelrc", "jsonc"),),
         ),
-        tampering=record.Tampering(syntax=_SYNTAX),
+        tampering=record.Tampering(
+            # Programs and modules that are started before every script.
+            settings=(
+                record.SettingRule(r"script-shell|node-options|yarn-?[pP]ath|shell|prefix", "loosening", first=True),
+            ),
+            syntax=_SYNTAX,
+        ),
     ),
     record.Tool(
         name="prettier",

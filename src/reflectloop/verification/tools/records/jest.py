@@ -86,9 +86,19 @@ TOOLS = (
                     r"watchPathIgnorePatterns)",
                     "excluding",
                 ),
-                record.SettingRule(r"(?:.*\.)?(?:testMatch|testRegex|roots)", "including"),
-                record.SettingRule(r"(?:.*\.)?(?:bail|errorOnDeprecated)", "strict_when_true"),
-                record.SettingRule(r"(?:.*\.)?(?:passWithNoTests|forceExit)", "loose_when_true"),
+                record.SettingRule(r"(?:.*\.)?(?:testMatch|testRegex)", "including"),
+                record.SettingRule(r"(?:.*\.)?roots", "including_all"),
+                record.SettingRule(r"(?:.*\.)?moduleNameMapper\..*", "aliases"),
+                record.SettingRule(r"(?:.*\.)?errorOnDeprecated", "strict_when_true"),
+                record.SettingRule(r"(?:.*\.)?(?:passWithNoTests|forceExit|bail)", "loose_when_true"),
+                record.SettingRule(
+                    r"(?:jest\.)?(?:(?:global|projects\S*)\.)?(?:transform\S*|moduleNameMapper\S*|moduleFileExtensions|"
+                    r"testEnvironment\S*|collectCoverage\w*|coverageDirectory|coverageReporters|coverageProvider|verbose|"
+                    r"preset|globals\S*|snapshot\w*|testTimeout|maxWorkers|reporters\S*|clearMocks|resetMocks|restoreMocks|"
+                    r"moduleDirectories|modulePaths|extensionsToTreatAsEsm|workerIdleMemoryLimit|displayName|cacheDirectory|"
+                    r"timers|fakeTimers\S*|watchPlugins|randomize|injectGlobals|rootDir|prettierPath)",
+                    "harmless",
+                ),
             ),
             loosens=(r"--passWithNoTests", r"--forceExit", r"--bail=0"),
             narrows=(

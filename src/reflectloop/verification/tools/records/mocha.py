@@ -91,7 +91,14 @@ TOOLS = (
             settings=(
                 record.SettingRule(r"(?:.*\.)?spec", "including"),
                 record.SettingRule(r"(?:.*\.)?forbidOnly", "strict_when_true"),
+                record.SettingRule(
+                    r"(?:mocha\.)?(?:extensions?|timeout|ui|reporter\S*|recursive|color|slow|package|parallel|jobs|"
+                    r"watch-files|full-trace|diff|check-leaks)",
+                    "harmless",
+                ),
             ),
+            stricter=("-R",),
+            valued_flags=("-R",),
             narrows=(r"--grep\S*", "-g", "--invert"),
             imports=("mocha",),
             javascript_names=("mocha",),

@@ -55,6 +55,7 @@ TOOLS = (
                     r"coverage\.(?:html|xml|json|paths|lcov)\..*|"
                     r"coverage\.report\.(?:show_\w+|precision|sort|skip_covered|skip_empty)",
                     "harmless",
+                    first=True,
                 ),
                 record.SettingRule(
                     r"coverage\.run\.(?:parallel|concurrency|data_file|dynamic_context|context|relative_files|core|patch)",

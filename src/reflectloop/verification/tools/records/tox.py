@@ -46,20 +46,15 @@ TOOLS = (
                     "harmless",
                     first=True,
                 ),
-                record.SettingRule(r"testenv.*\.commands(?:_pre|_post)?", "commands"),
-                record.SettingRule(r"(?:.*\.)?(?:envlist|env_list)", "selecting"),
-                record.SettingRule(r"(?:.*\.)?ignore_outcome", "loose_when_true"),
+                record.SettingRule(r"(?:.*\.)?set_?env(?:\..*)?", "environment", first=True),
+                record.SettingRule(r"(?:testenv|tox|env|env_run_base)\S*\.platform", "unknown", first=True),
+                record.SettingRule(r"(?:tox\.)?skip_missing_interpreters", "loose_when_true", first=True),
+                # Commands and environments are compared by `tampering.recipes`.
+                record.SettingRule(r"(?:.*\.)?ignore_(?:outcome|errors)", "loose_when_true", first=True),
                 record.SettingRule(
-                    r"(?:testenv|tox|gh-actions|gh|env|env_run_base).*\.(?:deps|dependency_groups|description|package|"
-                    r"wheel_build_env|basepython|base_python|pass_?env|allowlist_externals|whitelist_externals|extras|"
-                    r"min_?version|requires|isolated_build|constrain_\w+|package_env|labels|skip_missing_interpreters|"
-                    r"usedevelop|platform|python|runner|groups|depends|change_?dir)",
+                    r"(?:testenv|tox|gh-actions|gh|env|env_run_base|env_pkg_base)(?::[^.]*)?\..*",
                     "harmless",
-                ),
-                record.SettingRule(
-                    r"(?:testenv|tox\.env).*\.(?:skip_install|use_frozen_constraints|no_default_groups|"
-                    r"parallel_show_output)",
-                    "harmless",
+                    first=True,
                 ),
             ),
             variables=("TOX_ENV_DIR", "TOX_ENV_NAME"),

@@ -109,6 +109,16 @@ TOOLS = (
             parts=(record.PartReader(r"vite\.config\..*", "text", select=_test_blocks),),
         ),
         tampering=record.Tampering(
+            settings=(
+                record.SettingRule(r"test\.dangerouslyIgnore\w+", "loose_when_true"),
+                record.SettingRule(r"(?:test|resolve)\.alias\..*", "aliases"),
+                record.SettingRule(
+                    r"test\.(?!setupFiles|globalSetup|runner|retry|bail|testNamePattern|projects|dir$|root$)\w+(?:\..*)?|"
+                    r"(?:resolve|ssr|define|esbuild|optimizeDeps|css|server|build|worker|json|root|base|cacheDir|"
+                    r"publicDir|envDir|logLevel|clearScreen|preview|appType|oxc|plugins)(?:\..*)?",
+                    "harmless",
+                ),
+            ),
             loosens=(r"--pass-with-no-tests",),
             source_signs=(
                 record.SourceSign(

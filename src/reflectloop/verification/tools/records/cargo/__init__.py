@@ -160,9 +160,17 @@ TOOLS = (
         ),
         tampering=record.Tampering(
             settings=(
-                record.SettingRule(r"profile\.(?!test).*|bin|lib\.(?:name|path|crate-type|proc-macro)", "harmless"),
+                record.SettingRule(r"package\.build", "loosening"),
+                record.SettingRule(r"(?:test|bench|lib)(?:\[[^\]]*\])?\.harness", "strict_by_default"),
+                record.SettingRule(
+                    r"profile\.(?!test).*|patch\..*|replace\..*|bin|lib\.(?:name|path|doc-scrape-examples|doc|bench|crate-type|proc-macro)",
+                    "harmless",
+                ),
             ),
             narrows=(r"--allow-\S*", r"--cap-lints\S*", "-A"),
+            valued_flags=record.words(
+                "--features -F --test --package --target --manifest-path --example --bench --bin"
+            ),
             stricter=("--all-features", "--workspace", "--all-targets", "--locked", "--frozen"),
             syntax=_SYNTAX,
             source_signs=(

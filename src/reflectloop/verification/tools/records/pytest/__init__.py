@@ -245,12 +245,18 @@ TOOLS = (
                 record.SettingRule(r"(?:.*\.)?addopts", "options"),
                 record.SettingRule(r"(?:.*\.)?filterwarnings", "filters"),
                 record.SettingRule(r"(?:.*\.)?norecursedirs", "excluding"),
-                record.SettingRule(r"(?:.*\.)?(?:testpaths|python_files|python_classes|python_functions)", "including"),
+                record.SettingRule(r"(?:.*\.)?pythonpath", "import_paths"),
+                record.SettingRule(
+                    r"(?:.*\.)?(?:testpaths|python_files|python_classes|python_functions)", "including_all"
+                ),
                 record.SettingRule(r"(?:.*\.)?(?:xfail_strict|empty_parameter_set_mark)", "strict_when_true"),
                 record.SettingRule(
                     r"(?:pytest|tool:pytest)\.(?:markers|minversion|log_\w+|junit_\w+|console_output_style|"
                     r"required_plugins|cache_dir|asyncio_\w+|anyio_mode|timeout\w*|usefixtures_help|"
-                    r"faulthandler_timeout|doctest_\w+|python_paths|verbosity_\w+|tmp_path_\w+|env_files)",
+                    r"faulthandler_timeout|faulthandler_exit_on_timeout|doctest_\w+|python_paths|verbosity_\w+|"
+                    r"tmp_path_\w+|env_files|strict_\w+|django_\w+|DJANGO_\w+|mypy_\w+|xvfb_\w+|qt_\w+|"
+                    r"consider_namespace_packages|disable_test_id_escaping_\w+|truncation_limit_\w+|"
+                    r"assertion_text_diff_style|tmp_path_retention_\w+)",
                     "harmless",
                 ),
             ),
@@ -258,17 +264,23 @@ TOOLS = (
                 *("-k", "-m", r"--ignore\S*", r"--deselect\S*", "-x", "--exitfirst", r"--maxfail\S*", "-p", "--co"),
                 *("--collect-only", "--lf", r"--last-failed\S*", "--ff", "--nf", "--sw", r"--stepwise\S*", "-c"),
                 *(r"--rootdir\S*", r"--confcutdir\S*", r"--override-ini\S*", "-o", "--noconftest", "--runxfail"),
-                *(r"--no-cov\S*", r"--cov-fail-under\S*", "--disable-warnings", "--disable-pytest-warnings"),
-                *(r"-W\S*", r"--pythonwarnings\S*", "--pyargs", r"--import-mode\S*"),
+                *(r"--no-cov\S*", "--disable-warnings", "--disable-pytest-warnings"),
+                *(r"-W\S*", r"--pythonwarnings\S*", "--pyargs"),
             ),
             stricter=(
                 *(r"-r[a-zA-Z]*", r"--tb\S*", r"--durations\S*", "--cov", r"--cov=\S*", r"--cov-report\S*"),
+                r"--cov-fail-under\S*",
                 *("--cov-branch", r"--cov-config\S*", r"--cov-context\S*", r"--doctest-\S*", "--showlocals", "-l"),
                 *("-s", "-n", r"-n\S+", r"--numprocesses\S*", r"--dist\S*", r"--junit\S*", r"--benchmark-\S*"),
                 *(r"--randomly\S*", r"-p no:cacheprovider", r"--capture\S*", r"--pdbcls\S*", r"--hypothesis-\S*"),
                 *("--instafail", r"--html\S*", r"--xdoctest\S*", r"--asyncio-mode\S*", "--no-header", "--no-summary"),
+                r"--import-mode\S*",
+                r"-o (?:junit|log|console|cache)\w*=\S*",
             ),
-            valued_flags=record.words("-k -m -p -c -o -W -n --ignore --deselect --maxfail --cov --rootdir"),
+            valued_flags=record.words(
+                "-k -m -p -c -o -W -n -r --ignore --deselect --maxfail --cov --cov-report --cov-config "
+                "--cov-fail-under --tb --junitxml --junit-xml --durations --basetemp --timeout --rootdir"
+            ),
             source_signs=(
                 record.SourceSign(
                     r"PYTEST_(?:CURRENT_TEST|VERSION|XDIST_\w+|ADDOPTS|RUN_CONFIG)", "asks whether pytest runs it"
