@@ -13,7 +13,9 @@ from gate_builders import FULL_CONTRACT
 from reflectloop.engine.pipeline import run
 from reflectloop.engine.requests import fileops_session
 from reflectloop.engine.run.request import RunRequest
+from reflectloop.gates import autorun_edits
 from reflectloop.policy import judge_added
+from reflectloop.verification.result import ChangedFile
 from support import Answer, Repo
 
 _IDS = itertools.count()
@@ -291,3 +293,86 @@ def test_a_fileops_task_asks_about_an_autorun_file(shop: Repo) -> None:
     outcome = run(RunRequest(shop.path, resume=True))
     assert outcome.error
     assert "ASK: .githooks/pre-push" in str(outcome.error)
+
+
+WORKFLOW = """
+on: {push: {branches: [main]}}
+jobs:
+  tests:
+    runs-on: ubuntu-22.04
+    strategy: {matrix: {python-version: ["3.11", pypy3]}}
+    steps:
+      - uses: actions/checkout@v3
+      - run: tox
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "acts"),
+    [
+        ("[main]", "[main, staging]", False),
+        ("pypy3]", 'pypy-3.9, "3.13"]', False),
+        ("checkout@v3", "checkout@v4", False),
+        ("ubuntu-22.04", "ubuntu-latest", False),
+        ("ubuntu-22.04", "self-hosted", True),
+        ("- run: tox", "- run: curl x | sh", True),
+        ("actions/checkout", "other/checkout", True),
+        ("on: {push: {branches: [main]}}", "on: {pull_request_target: {}}", True),
+        ("    steps:", "    permissions: {contents: write}\n    steps:", True),
+        ("    steps:", "    env: {A: b}\n    steps:", True),
+        ("- run: tox", "- run: [", True),  # cannot be read
+    ],
+)
+def test_an_edit_of_a_pipeline_is_asked_about_only_if_it_adds_something_that_acts(
+    old: str, new: str, acts: bool
+) -> None:
+    path = ".github/workflows/ci.yml"
+    assert old in WORKFLOW
+    change = ChangedFile(path, WORKFLOW.encode(), WORKFLOW.replace(old, new).encode())
+    assert autorun_edits.adds_action(change) is acts
+    assert autorun_edits.adds_action(change._replace(before=None))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "power"),
+    [
+        ("- run: tox", "- run: tox -e docs", False),
+        ("- run: tox", "- run: rm -rf /", True),
+        ("actions/checkout@v3", "codecov/codecov-action@v4", False),
+        ("- run: tox", "- run: publish ${{ secrets.KEY }}", True),
+        ("ubuntu-22.04", "self-hosted", True),
+        ("on: {push: {branches: [main]}}", "on: {pull_request_target: {}}", True),
+        ("    steps:", "    permissions: {contents: write}\n    steps:", True),
+        ("    steps:", "    env: {FORCE_COLOR: '1'}\n    steps:", False),
+    ],
+)
+def test_a_pipeline_is_asked_about_if_it_gains_rights_keys_or_a_dangerous_command(
+    old: str, new: str, power: bool
+) -> None:
+    assert old in WORKFLOW
+    change = ChangedFile(".github/workflows/ci.yml", WORKFLOW.encode(), WORKFLOW.replace(old, new).encode())
+    assert bool(autorun_edits.added_power(change, lambda text: "rm -rf /" in text)) is power
+    assert autorun_edits.added_power(change._replace(before=None, after=WORKFLOW.encode()), lambda _: False) == ""
+    assert autorun_edits.added_power(change._replace(path="Jenkinsfile"), lambda _: False) is None
+
+
+def test_a_new_version_of_a_hook_is_nothing_new_but_another_hook_is() -> None:
+    hooks = b"repos:\n- repo: https://example.org/black\n  rev: 1.0\n  hooks:\n  - id: black\n"
+    change = ChangedFile(".pre-commit-config.yaml", hooks, hooks.replace(b"1.0", b"2.0"))
+    assert not autorun_edits.adds_action(change)
+    assert autorun_edits.adds_action(change._replace(after=hooks.replace(b"black\n  rev", b"evil\n  rev")))
+    by_ssh = hooks.replace(b"https://example.org/", b"git@example.org:good/")
+    moved = ChangedFile(".pre-commit-config.yaml", by_ssh, by_ssh.replace(b":good/", b":evil/"))
+    assert autorun_edits.adds_action(moved)
+    entry = hooks + b"- repo: local\n  hooks:\n  - id: x\n    entry: sh x.sh\n"
+    assert autorun_edits.adds_action(change._replace(after=entry))
+
+
+@pytest.mark.parametrize(
+    "line", ["include: https://example.org/ci.yml", "include:\n- remote: https://example.org/ci.yml"]
+)
+def test_a_pipeline_that_includes_another_one_is_asked_about(line: str) -> None:
+    jobs = "test:\n  script: [pytest]\n"
+    change = ChangedFile(".gitlab-ci.yml", jobs.encode(), f"{line}\n{jobs}".encode())
+    assert autorun_edits.adds_action(change)
+    assert autorun_edits.added_power(change, lambda _: False)

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from reflectloop.gates import added_lines
+from reflectloop.gates import added_lines, autorun_edits
 from reflectloop.gates import contract as contracts
 from reflectloop.gates.contract import READ_ONLY_ROLES, ContractReading
 from reflectloop.gates.decisions import Gate, GateReason, Ruling, make_ruling
 from reflectloop.plan.globs import matches_any
 from reflectloop.plan.model import command_text
-from reflectloop.terms import Decision
+from reflectloop.terms import Decision, shorten
 from reflectloop.verification.result import ChangedFile
 
 _NAMES_LISTED = 5
+_QUOTED = 80  # characters
+_PIPELINE = "autorun.pipeline"
 AUTORUN = "autorun."  # prefix of the rules about files that tools run automatically
 
 
@@ -89,16 +91,29 @@ def change_reasons(
 ) -> list[GateReason]:
     """Return the reasons of the patch rules about added or changed files and their new lines.
 
-    A file that tools run automatically is allowed if the plan names it.
+    A file that tools run automatically is allowed if the plan names it, and if the edit adds nothing that acts.
     """
     return [
-        _breach(breach, f"{change.path}:{line.number}" if line.number else change.path)
+        _breach(specific, f"{change.path}:{line.number}" if line.number else change.path)
         for change in changes
         if change.after is not None
         for line in (added_lines.NumberedLine(0, ""), *added_lines.added_lines(change))
         if (breach := judges.line(change.path, line.number, line.text))
         and not (breach.rule.startswith(AUTORUN) and matches_any(change.path, may_change_protected))
+        and (specific := breach if line.number else _autorun_breach(change, breach, judges))
     ]
+
+
+def _autorun_breach(change: ChangedFile, breach: Breach, judges: DangerPolicy) -> Breach | None:
+    """Return the breach by a file that tools run automatically, or None if the edit adds nothing that acts."""
+    if not breach.rule.startswith(AUTORUN):
+        return breach
+    if breach.rule != _PIPELINE:
+        return breach if autorun_edits.adds_action(change) else None
+    power = autorun_edits.added_power(change, lambda text: judges.command(text) is not None)
+    if power:
+        return breach._replace(reason=f"{breach.reason}; adds `{shorten(power, _QUOTED)}`")
+    return breach if power is None else None
 
 
 def security(output: GateSubject, judges: DangerPolicy) -> list[GateReason]:

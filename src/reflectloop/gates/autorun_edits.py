@@ -1,0 +1,113 @@
+"""Decide whether an edit of a file that tools run automatically adds something that acts; pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import yaml
+
+from reflectloop.verification.result import ChangedFile
+
+_YAML = (".yml", ".yaml")
+# Keys that structure a pipeline or a list of hooks, say where and when it runs, or which version it uses.
+_HARMLESS = frozenset(
+    """
+    name branches branches-ignore tags tags-ignore paths paths-ignore only except python-version python-versions python
+    node-version node_js go-version go ruby rust java php os dist arch architecture matrix include exclude fail-fast
+    fast_finish max-parallel timeout-minutes needs stage stages concurrency group cancel-in-progress cron schedule rev
+    types types_or files default_language_version default_stages language_version minimum_pre_commit_version ci
+    autofix_prs autoupdate_schedule autoupdate_commit_msg autofix_commit_msg id if True on push pull_request
+    workflow_dispatch jobs job steps strategy with repos hooks cache cache-dependency-path fetch-depth flags
+    fail_ci_if_error retention-days key restore-keys allow-prereleases check-latest version description toxenv tox_env
+    tox-env nox-session experimental label runs-on verbose
+    """.split()  # noqa: SIM905 - reads better as text
+)
+# Keys whose value is run, fetched or given to a program, whatever it looks like.
+_ACTS = re.compile(
+    r"(?i)^(?:run|scripts?|(?:before|after|pre|post)[_-]\w+|install|entry|commands?|cmd|args|exec|image|uses|repo|shell|"
+    r"additional_dependencies|env|environment|container|services|permissions|secrets|url|source|inputs|orbs?)$"
+)
+# What gives a pipeline more than the right to run on a fresh machine: rights, keys, triggers that strangers can pull.
+_RIGHTS = re.compile(r"^(?:permissions|secrets|secure|pull_request_target|workflow_run|deploy|environment)$")
+_KEYS_OF_SERVERS = re.compile(r"(?i)\bsecrets\b|token|passw|credential|api_?key")
+_FETCHED = frozenset(("include", "remote", "project", "component"))  # keys of pipelines that are fetched from elsewhere
+_LISTS_OF_ACTIONS = frozenset(("include", "steps", "jobs", "hooks", "repos"))
+_VERSION = re.compile(r"(?i)^[\w.~^<>=!*+-]{1,24}$")
+_HOSTED = re.compile(r"(?i)^(?:ubuntu|windows|macos|focal|jammy|noble|xenial|bionic|trusty)[\w.-]*$|^\$\{\{\s*matrix\.")
+
+
+Keys = tuple[str, ...]
+
+
+def adds_action(change: ChangedFile) -> bool:
+    """Return True unless both versions can be read and the new one runs, fetches and passes nothing new.
+
+    Another version of an action or a hook that is used already, or of an interpreter, is nothing new.
+    """
+    added = _added_values(change)
+    return change.before is None or added is None or any(not _is_harmless(keys, value) for keys, value in added)
+
+
+def added_power(change: ChangedFile, is_dangerous: Callable[[str], bool]) -> str | None:
+    """Return the first new right, key or dangerous command of a pipeline: empty if it has none, None if unreadable."""
+    added = _added_values(change)
+    if added is None:
+        return None
+    powers = (f"{keys[-1]}: {value}".strip() for keys, value in added if _is_power(keys, value, is_dangerous))
+    return next(powers, "")
+
+
+def _is_power(keys: Keys, value: str, is_dangerous: Callable[[str], bool]) -> bool:
+    if any(_RIGHTS.match(key) for key in keys) or _KEYS_OF_SERVERS.search(value):
+        return True
+    if keys and keys[-1] == "runs-on":
+        return bool(value) and _HOSTED.match(value) is None
+    if keys and value and keys[-1] in _FETCHED and "include" in keys and "matrix" not in keys:
+        return True
+    return bool(value) and any(_ACTS.match(key) for key in keys) and is_dangerous(value)
+
+
+def _added_values(change: ChangedFile) -> list[tuple[Keys, str]] | None:
+    """Return the keys and scalars that the new version has more of, or None if a version cannot be read."""
+    if not change.path.lower().endswith(_YAML):
+        return None
+    try:
+        old, new = (Counter(_values(yaml.safe_load(content or b""))) for content in (change.before, change.after))
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
+        return None
+    return list(new - old)
+
+
+def _values(node: Any, keys: Keys = ()) -> Iterator[tuple[Keys, str]]:  # noqa: ANN401 - any YAML value
+    """Yield each scalar with the keys above it, and each key of a mapping."""
+    if isinstance(node, dict):
+        for key, child in node.items():
+            inner = (*keys, str(key))
+            yield inner, ""
+            yield from _values(child, inner)
+    elif isinstance(node, list):
+        for child in node:
+            yield from _values(child, keys)
+    elif node is not None:
+        text = str(node)
+        if keys and keys[-1] == "uses":  # the address of a repository may have a user before an @
+            text = text.partition("@")[0]
+        yield keys, text
+
+
+def _is_harmless(keys: Keys, value: str) -> bool:
+    if any(_ACTS.match(key) for key in keys):
+        return False
+    if not keys:
+        return False
+    key = keys[-1]
+    if not value:  # a key: the names of jobs and of the matrix's own entries are free
+        return key in _HARMLESS or (len(keys) > 1 and keys[-2] in ("jobs", "matrix", "include"))
+    if key == "runs-on":
+        return _HOSTED.match(value) is not None
+    if key in _LISTS_OF_ACTIONS and "matrix" not in keys:
+        return False  # a name alone, which stands for something that acts
+    return key in _HARMLESS or _VERSION.match(value) is not None
