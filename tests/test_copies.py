@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from reflectloop.engine.gating.verify_command import VerifyRequest, verify
+from reflectloop.engine.run.request import NullObserver
 from reflectloop.verification import check_runner
 from support import Repo
-from test_own_tools import Nobody
 
 CHECK = '[[verify.checks]]\nname = "price"\nkind = "custom"\nrun = ["python", "-c", "import shop; assert shop.PRICE == 10"]\n'
 
@@ -33,7 +33,7 @@ def test_a_copy_of_the_project_in_its_environment_hides_no_change(repo: Repo, fo
     (copy / "__init__.py").write_text("PRICE = 10\n")
     repo.write(f"{folder}shop/__init__.py", "PRICE = 9\n")
 
-    found = verify(VerifyRequest(repo.path), Nobody())
+    found = verify(VerifyRequest(repo.path), NullObserver())
 
     assert found.error is not None
     assert found.error.code == "VERIFICATION_FAILED"
@@ -61,7 +61,7 @@ def test_an_environment_that_git_does_not_ignore_is_no_part_of_the_change(repo: 
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", repo.path / ".venv"], check=True)
     repo.write("shop/__init__.py", "PRICE = 10  # euros\n")
 
-    found = verify(VerifyRequest(repo.path), Nobody())
+    found = verify(VerifyRequest(repo.path), NullObserver())
 
     assert found.error is None
     assert "+++ b/.venv" not in (found.folder / "changes.patch").read_text()

@@ -96,7 +96,7 @@ def test_every_module_says_in_a_sentence_what_it_is_for() -> None:
 
 def test_a_first_run_after_init_works(repo: Repo) -> None:
     assert repo.run("init").code == 0
-    assert repo.git("status", "--porcelain").split() == ["??", "reflectloop.toml"]
+    assert repo.git("status", "--porcelain").split() == ["??", ".gitignore", "??", "reflectloop.toml"]
     assert repo.run("config").code == 0
     assert repo.run("run").code == 0
     assert repo.run("apply", "--yes").code == 0
@@ -105,6 +105,30 @@ def test_a_first_run_after_init_works(repo: Repo) -> None:
     again = repo.run("init", "--json")
     assert again.json["data"]["written"] == []
     assert (repo.path / "reflectloop.toml").read_text() == before
+
+
+def test_init_uses_what_is_detected_and_keeps_what_is_there(repo: Repo) -> None:
+    repo.write("test_app.py", "import unittest\n\n\nclass T(unittest.TestCase):\n    def test_a(self):\n        pass\n")
+    repo.write("web/package.json", '{"scripts": {"test": "node --test"}}')
+    repo.write(".gitignore", "src/_*.py\n*.log")
+    repo.write("pyproject.toml", '[tool.setuptools_scm]\nversion_file = "src/_carried.py"\n')
+    repo.commit("tests")
+    repo.write("src/_version.py", "v = 1\n")
+    repo.write("src/_carried.py", "v = 1\n")
+    repo.write(".venv/pyvenv.cfg", "")
+    made = repo.run("init", "--json").json["data"]
+    assert made["ignored"] == ["/.reflectloop/", "/.venv/"]
+    assert (repo.path / ".gitignore").read_text().startswith("src/_*.py\n*.log\n#")
+    [hint] = [line for line in made["left"] if "src/_version.py" in line]
+    assert "_carried.py" not in hint  # a workspace has it anyway
+    plan = load.load(repo.path / ".reflectloop" / "plan.yaml").plan
+    assert [check.kind for check in plan.checks.values()] == ["test", "test"]
+    assert any(isinstance(check.run, str) and check.run.startswith("cd web && ") for check in plan.checks.values())
+    repo.commit("settings")
+    assert repo.run("lessons", "add", "--kind", "pattern", "x").code == 0
+    assert repo.git("status", "--porcelain") == ""
+    again = repo.run("init", "--json").json["data"]
+    assert (again["written"], again["ignored"]) == ([], [])
 
 
 def test_the_settings_init_writes_are_the_defaults_when_uncommented(repo: Repo) -> None:

@@ -15,6 +15,7 @@ from gate_builders import FULL_CONTRACT
 from reflectloop.engine.gating import gate_command as gating
 from reflectloop.engine.gating.gate_command import GateInput, GateResult
 from reflectloop.engine.gating.verify_command import VerifyRequest
+from reflectloop.engine.run.request import NullObserver
 from reflectloop.engine.tasks import open_tasks
 from reflectloop.errors import InvalidInput, Latched
 from reflectloop.lessons import lesson_scopes
@@ -32,12 +33,6 @@ CHECKED = (
     '[verify]\nchecks = [{name = "suite", run = ["sh", "check.sh"], kind = "custom"}]\n[box]\nstrongest = "workspace"\n'
 )
 ALL_GOOD = "All good, verified end-to-end, 15/15 passed"
-
-
-class Silent:
-    def waits(self, why: str) -> None: ...
-    def check(self, name: str, words: str) -> None: ...
-    def output(self, name: str, data: bytes) -> None: ...
 
 
 class GatedRepo:
@@ -65,7 +60,7 @@ class GatedRepo:
         report_file = self.repo.path.parent / "report.md"
         report_file.write_text(report or "")
         asked = GateInput(VerifyRequest(self.repo.path), self.contract(track, **other), report_file if report else None)
-        return gating.gate(asked, Silent())
+        return gating.gate(asked, NullObserver())
 
     def change(self, name: str = "app.py", text: str = "def f(a):\n    return a + 0\n") -> None:
         self.repo.write(name, text)
@@ -136,7 +131,7 @@ def test_a_patch_and_a_branch_are_gated_like_the_working_tree(gated: GatedRepo) 
         VerifyRequest(gated.repo.path, patch=patch),
         VerifyRequest(gated.repo.path, branch="topic", base="main"),
     ):
-        assert gating.gate(GateInput(request, gated.contract(goal=str(request))), Silent()).error is None
+        assert gating.gate(GateInput(request, gated.contract(goal=str(request))), NullObserver()).error is None
 
 
 @pytest.mark.parametrize(
@@ -309,7 +304,7 @@ def test_a_contract_that_cannot_be_read_is_refused_before_anything_runs(
     path = gated.repo.path.parent / "bad.yaml"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(InvalidInput, match=words):
-        gating.gate(GateInput(VerifyRequest(gated.repo.path), path), Silent())
+        gating.gate(GateInput(VerifyRequest(gated.repo.path), path), NullObserver())
     assert not (gated.repo.path / ".reflectloop").exists()
 
 
@@ -322,7 +317,7 @@ def test_a_huge_contract_or_report_is_refused(gated: GatedRepo, what: str) -> No
         VerifyRequest(gated.repo.path), *((path, None) if what == "contract" else (gated.contract(), path))
     )
     with pytest.raises(InvalidInput, match=r"50\.0 MB"):
-        gating.gate(asked, Silent())
+        gating.gate(asked, NullObserver())
 
 
 def test_a_missing_contract_file_is_reported(gated: GatedRepo) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+
+import pytest
+
 from reflectloop.engine.gating.verify_command import VerifyRequest, verify
+from reflectloop.engine.run.request import NullObserver
 from support import Repo
-
-
-class Nobody:
-    def waits(self, why: str) -> None: ...
-    def check(self, name: str, words: str) -> None: ...
-    def output(self, name: str, data: bytes) -> None: ...
 
 
 def test_a_script_calls_tools_inside_the_project(repo: Repo) -> None:
@@ -20,4 +20,59 @@ def test_a_script_calls_tools_inside_the_project(repo: Repo) -> None:
     repo.write("reflectloop.toml", settings)
     repo.commit("a tool")
     repo.write("README.md", "# changed\n")
-    assert verify(VerifyRequest(repo.path), Nobody()).error is None
+    assert verify(VerifyRequest(repo.path), NullObserver()).error is None
+
+
+SUM_TEST = '#include <stdio.h>\nint main(void) { puts("t.c:2:adds:PASS\\n1 Tests 0 Failures 0 Ignored"); return 0; }\n'
+
+
+@pytest.mark.skipif(not shutil.which("ctest") or not shutil.which("cc"), reason="needs ctest and cc")
+def test_the_tests_of_a_patch_in_c_are_run(repo: Repo) -> None:
+    """ctest names no source files, so the whole list is run; a failing case is reported by its name."""
+    repo.write("CTestTestfile.cmake", 'add_test(sums "sh" "-c" "cc -o t tests/sum.c && ./t")\n')
+    repo.write("tests/sum.c", SUM_TEST)
+    repo.write("reflectloop.toml", '[[verify.checks]]\nname = "ctest"\nrun = ["ctest"]\n')
+    repo.commit("a test")
+    repo.write(
+        "tests/sum.c",
+        SUM_TEST.replace("1 Tests 0", "t.c:3:subtracts:FAIL: no\\n2 Tests 1").replace("return 0", "return 1"),
+    )
+    outcome = verify(VerifyRequest(repo.path), NullObserver())
+    assert outcome.verdict is not None
+    assert outcome.verdict.own[0].failing == ("sums", "sums::subtracts")
+
+
+LIB = """/// Join words by hyphens.
+///
+/// ```
+/// assert_eq!(m::kebab("C d"), "c-d");
+/// ```
+pub fn kebab(text: &str) -> String {
+    text.to_lowercase().replace(' ', "-")
+}
+
+#[cfg(test)]
+mod tests {
+    macro_rules! t {
+        ($name:ident : $given:expr => $wanted:expr) => {
+            #[test]
+            fn $name() {
+                assert_eq!(super::kebab($given), $wanted)
+            }
+        };
+    }
+
+    t!(one: "A b" => "a-b");
+}
+"""
+
+
+def rust_toolchain() -> str | None:
+    """Return the folder of the real cargo: the one on PATH may be a link that looks for it in the HOME of a user."""
+    if not shutil.which("rustc"):
+        return None
+    asked = subprocess.run(["rustc", "--print", "sysroot"], capture_output=True, text=True, check=False)
+    return f"{asked.stdout.strip()}/bin" if asked.returncode == 0 else None
+
+
+RUST = rust_toolchain()

@@ -17,7 +17,7 @@ from reflectloop.engine.gating import gate_command as gating
 from reflectloop.engine.gating import verify_command as verifying
 from reflectloop.engine.pipeline import run
 from reflectloop.engine.requests import fileops_session
-from reflectloop.engine.run.request import RunOutcome, RunRequest
+from reflectloop.engine.run.request import NullObserver, RunOutcome, RunRequest
 from reflectloop.errors import GateRejected, InvalidInput, NothingToDo, SecretLeak
 from reflectloop.lessons import lesson_scopes
 from reflectloop.lessons.lesson import Lesson
@@ -41,12 +41,6 @@ rules:
     match: ["sh migrate.sh --all"]
     not_match: ["sh migrate.sh --one"]
 """
-
-
-class Silent:
-    def waits(self, why: str) -> None: ...
-    def check(self, name: str, words: str) -> None: ...
-    def output(self, name: str, data: bytes) -> None: ...
 
 
 class Past:
@@ -193,7 +187,7 @@ def test_an_accepted_rule_is_active_in_the_gate_and_in_requests(bare: Past) -> N
     contract = bare.repo.path.parent / "contract.json"
     said = {"track": "direct", "goal": "Greet", "summary": "greets", "files_changed": ["src/app.py"]}
     contract.write_text(json.dumps({**said, "tests_run": [{"command": MIGRATE, "result": "passed"}]}))
-    gated = gating.gate(gating.GateInput(verifying.VerifyRequest(bare.repo.path), contract), Silent())
+    gated = gating.gate(gating.GateInput(verifying.VerifyRequest(bare.repo.path), contract), NullObserver())
     assert gated.report.decision == "ASK"
     assert "own.migrate" in json.dumps(gated.data)
 

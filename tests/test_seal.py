@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from reflectloop.plan.model import Check
+from reflectloop.verification import checks
 from support import Answer, Repo
 
 BROKEN = "def last(items, size):\n    return len(items) // size\n"
@@ -68,6 +70,53 @@ def test_a_reproduction_must_be_red_on_base(pager: Repo) -> None:
     bad = {"repro": {"run": words, "red_on_base": True}}
     done = run(pager, FIX, code=32, track="fix", checks=bad)
     assert "already passes there" in done.stderr
+
+
+def test_a_reproduction_that_cannot_be_loaded_on_base_proves_nothing(pager: Repo) -> None:
+    pager.write("test_new.py", "import unittest\n\nimport extra\n")
+    pager.commit("a test of what is not there yet")
+    words = [sys.executable, "-m", "unittest", "-q", "test_new"]
+    command = f"touch extra.py; echo 'class T(unittest.TestCase):\n    def test_x(self): pass' >> test_new.py; {FIX}"
+    checks = {"repro": {"run": words, "red_on_base": True, "kind": "test"}}
+    done = run(pager, command, code=32, track="fix", checks=checks)
+    assert "gave no verdict there" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("log", "code", "kind", "no_verdict"),
+    [
+        ("E   ModuleNotFoundError: No module named 'humanize'\nERROR tests/test_a.py\n!! Interrupted: 1 error during collection !!\n= 1 error in 0.1s =\n", 2, "custom", True),
+        ("/usr/bin/python3: No module named pytest\n", 1, "custom", True),
+        ("sh: 1: pytest: not found\n", 127, "custom", True),
+        ("collected 0 items\n\n===== no tests ran in 0.01s =====\n", 5, "test", True),
+        ("Traceback (most recent call last):\n  File \"t.py\", line 1, in <module>\nModuleNotFoundError: No module named 'x'\n", 1, "test", True),
+        ("./add.go:5:9: undefined: foo\nFAIL\texample.com/add [build failed]\n", 1, "test", True),
+        ("", 137, "test", True),
+        ("Traceback (most recent call last):\n  File \"<string>\", line 1, in <module>\nModuleNotFoundError: No module named 'planned'\n", 1, "custom", False),
+        ("FAILED tests/test_a.py::test_a - assert 1 == 2\n= 1 failed, 3 passed in 0.1s =\n", 1, "test", False),
+        ("FAILED tests/test_a.py::test_a - ImportError: late\n= 1 failed in 0.1s =\n", 1, "test", False),
+        ("expected 3, got 2\n", 1, "test", False),
+        ("", 1, "test", False),
+    ],
+)  # fmt: skip
+def test_a_failure_that_says_nothing_about_the_code_is_not_red(
+    tmp_path: Path, log: str, code: int, kind: Any, no_verdict: bool
+) -> None:
+    path = tmp_path / "log"
+    path.write_text(log)
+    assert bool(checks.why_no_verdict(Check(run="x", kind=kind), code, path)) is no_verdict
+
+
+def test_an_expected_failure_is_not_met_by_a_test_that_cannot_be_loaded(pager: Repo) -> None:
+    pager.write("test_new.py", "import missing_module\n")
+    pager.commit("a test that cannot be loaded")
+    check = {"run": [sys.executable, "-m", "unittest", "-q", "test_new"], "expect": "fail"}
+    steps = [{"id": "red", "commands": ["true"], "verify": [check]}]
+    plan = pager.plan(json.dumps({"plan": {"title": "Test", "track": "direct", "steps": steps}}))
+    done = pager.run("run", plan)
+    assert done.code == 32
+    assert "gave no verdict" in done.stderr
+    assert "No module named 'missing_module'" in done.stderr
 
 
 def test_a_test_that_the_plan_writes_is_red_on_base_and_green_on_the_patch(pager: Repo) -> None:

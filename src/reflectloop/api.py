@@ -210,7 +210,7 @@ def verify(
 
     The change is a patch file, a branch, or else the working tree; it is compared with `base` (default: HEAD).
     """
-    outcome = verify_command.verify(_change(project, base, patch, branch, track, checks, isolation), _QuietObserver())
+    outcome = verify_command.verify(_change(project, base, patch, branch, track, checks, isolation), NullObserver())
     _raise_unless_work(outcome.error)
     verdict = outcome.verdict
     if verdict is None:
@@ -240,7 +240,7 @@ def gate(
     """Put a change and its contract through the four gates, as `reflectloop gate` does."""
     change = _change(project, base, patch, branch, None, (), isolation)
     result = gate_command.gate(
-        GateInput(change, Path(contract), Path(report) if report is not None else None), _QuietObserver()
+        GateInput(change, Path(contract), Path(report) if report is not None else None), NullObserver()
     )
     _raise_unless_work(result.error)
     reasons = (
@@ -360,16 +360,3 @@ class _EventObserver(NullObserver):
 
     def happened(self, entry: JournalEntry) -> None:
         self._on_event(entry)
-
-
-class _QuietObserver:
-    """Ignores the progress of a verification."""
-
-    def waits(self, why: str) -> None:
-        pass
-
-    def check(self, name: str, words: str) -> None:
-        pass
-
-    def output(self, name: str, data: bytes) -> None:
-        pass

@@ -47,7 +47,7 @@ class WorkspaceConfig(ConfigSection):
     carry: tuple[str, ...] = Field(
         default=(".venv", "node_modules"), description="ignored folders that commands may read in place"
     )
-    carry_copy: tuple[str, ...] = Field(default=(), description="ignored folders copied into each workspace")
+    carry_copy: tuple[str, ...] = Field(default=(), description="ignored files and folders copied into each workspace")
     largest_change_mb: Annotated[StrictInt, Field(ge=1)] = Field(
         default=500, description="largest file a run may add, change or delete; its patch takes 2 to 6 times the memory"
     )

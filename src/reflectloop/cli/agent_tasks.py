@@ -11,12 +11,14 @@ import click
 from reflectloop.artifacts import usage
 from reflectloop.cli import render
 from reflectloop.cli.interrupts import as_interrupts
+from reflectloop.cli.progress import PlainProgress, observe
 from reflectloop.cli.render import Answer, Note, answers, echo, paint
 from reflectloop.engine.agent_tasks import planning, task_runner
 from reflectloop.engine.agent_tasks.plan_import import ProposedPlan
 from reflectloop.engine.agent_tasks.planning import PlanningResult, PlanRequest
 from reflectloop.engine.agent_tasks.task_runner import TaskResult
 from reflectloop.engine.requests.fileops_session import FileopsTarget
+from reflectloop.engine.run.request import NullObserver, RunObserver
 from reflectloop.engine.steps import execution
 from reflectloop.engine.steps.prompts import one_line
 from reflectloop.errors import GateRejected, NeedsInput
@@ -35,10 +37,11 @@ def _target(project_dir: Path, isolation: str | None) -> FileopsTarget:
     return FileopsTarget(project_dir, Isolation(isolation) if isolation else None)
 
 
-def _progress() -> Callable[[str], None]:
-    if render.wants_json():
-        return lambda _line: None
-    return lambda line: echo(one_line(line, _LONGEST), err=True)
+def _progress(observer: RunObserver) -> Callable[[str], None]:
+    """Return a function that shows a line of progress."""
+    if isinstance(observer, PlainProgress):
+        return lambda line: observer.say(one_line(line, _LONGEST))
+    return lambda _line: None
 
 
 @click.command()
@@ -75,7 +78,8 @@ def tp(goal: str | None, design: Path | None, yes: bool, isolation: str | None, 
         except click.Abort:
             return False  # the answer still names the file of the design
 
-    result = planning.plan(_target(project_dir, isolation), PlanRequest(goal or "", design), agree, _progress())
+    observer = NullObserver() if quiet else PlainProgress()  # the plan is printed, and a question asked
+    result = planning.plan(_target(project_dir, isolation), PlanRequest(goal or "", design), agree, _progress(observer))
     return _plan_answer(result)
 
 
@@ -127,7 +131,8 @@ def tr(every: bool, isolation: str | None, project_dir: Path) -> Answer:
     Example: reflectloop tr --all
     """
     as_interrupts()
-    result = task_runner.work(_target(project_dir, isolation), _progress(), every=every)
+    with observe() as observer:
+        result = task_runner.work(_target(project_dir, isolation), _progress(observer), observer, every=every)
     if not render.wants_json():
         _print_files_and_cost(result)
     if result.error:
@@ -182,7 +187,9 @@ def review(mode: str, isolation: str | None, project_dir: Path) -> Answer:
     Example: reflectloop review --mode task
     """
     as_interrupts()
-    result = task_runner.reviewed(_target(project_dir, isolation), _progress(), whole=mode == "task")
+    with observe() as observer:
+        tell = _progress(observer)
+        result = task_runner.reviewed(_target(project_dir, isolation), tell, whole=mode == "task")
     items = [
         f"  {item.severity}: {one_line(f'{item.place}: {item.problem} {item.fix}'.removeprefix(': '))}"
         for item in result.items

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 import click
@@ -109,6 +110,10 @@ _OTHER_NAMES = {
 }
 
 
+# Commands that show their progress, and load much before they can.
+_LARGE = frozenset({"run", "retry", "resume", "tr", "review", "verify", "gate"})
+
+
 class SuggestingGroup(click.Group):
     """A group that suggests a command where a name is unknown."""
 
@@ -143,7 +148,8 @@ class LazyGroup(SuggestingGroup):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"reflectloop.cli.{COMMANDS[cmd_name].module}")
+        with _showing_start(cmd_name):
+            module = importlib.import_module(f"reflectloop.cli.{COMMANDS[cmd_name].module}")
         command = getattr(module, cmd_name.replace("-", "_"))
         assert isinstance(command, click.Command)  # noqa: S101
         return command
@@ -159,6 +165,22 @@ class LazyGroup(SuggestingGroup):
         names = [name for name in COMMANDS if name.startswith(incomplete)]
         commands = [CompletionItem(name, help=COMMANDS[name].summary) for name in names]
         return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
+
+
+@contextlib.contextmanager
+def _showing_start(name: str) -> Iterator[None]:
+    """Show a word on the terminal while a large command is loaded, which takes seconds on a busy machine."""
+    shown = name in _LARGE and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    if not shown or not {"--json", "--help", "-h"}.isdisjoint(sys.argv):
+        yield
+        return
+    sys.stderr.write("starting")
+    sys.stderr.flush()
+    try:
+        yield
+    finally:
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -187,7 +209,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     except click.ClickException as usage:
         sys.exit(_report_usage(usage, arguments))
     except (click.Abort, KeyboardInterrupt):
-        sys.exit(130)
+        sys.exit(_report_interrupt(arguments))
     except BrokenPipeError:
         # The reader of a pipe ended early (`| head`), which is no error.
         sys.stderr.close()
@@ -198,6 +220,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         sys.exit(report_error(fault, arguments))
     finally:
         _warn_of_ignored(arguments)
+
+
+def _report_interrupt(arguments: list[str]) -> int:
+    """Print that the command was stopped, and return the exit code."""
+    from reflectloop.cli.render import report_error
+    from reflectloop.errors import Interrupted
+
+    return report_error(Interrupted("stopped by ^C or a signal", next_step="run the same command again"), arguments)
 
 
 def _warn_of_ignored(arguments: list[str]) -> None:

@@ -18,7 +18,7 @@ from reflectloop.cli.render import Answer, Note, answers, paint
 from reflectloop.commands import task_control
 from reflectloop.engine.pipeline import run as run_plan
 from reflectloop.engine.run import plan_preview
-from reflectloop.engine.run.request import NullObserver, RunObserver, RunOutcome, RunRequest
+from reflectloop.engine.run.request import RunOutcome, RunRequest
 from reflectloop.plan.load import ASSUMED_TRACK, refuse_address
 from reflectloop.terms import Isolation
 from reflectloop.workspace.project import Mode
@@ -163,18 +163,9 @@ def _carry_out(request: RunRequest, *, events: bool) -> Answer:
 
 
 def _run_observed(request: RunRequest, *, events: bool) -> RunOutcome:
-    if render.wants_json():
-        return run_plan(request, NullObserver())
-    from rich.console import Console
+    from reflectloop.cli.progress import observe
 
-    from reflectloop.cli.progress import Events, PlainProgress, Terminal
-
-    if events:
-        return run_plan(request, Events())
-    console = Console(stderr=True)
-    progress: PlainProgress = Terminal(console) if console.is_terminal else PlainProgress(console)
-    observer: RunObserver = progress
-    with progress:
+    with observe(events=events) as observer:
         return run_plan(request, observer)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,15 +29,19 @@ _AGENT_MARKS = {"ready": ("green", "✓"), "unavailable": ("red", "✗"), "not s
 @click.option("--triflow", is_flag=True, help="Also write TriFlow's state.json, todo.md and plan_log.md at the top.")
 @answers
 def init(triflow: bool, project_dir: Path) -> Answer:
-    """Write reflectloop.toml and a first plan. Existing files are not changed.
+    """Write reflectloop.toml and a first plan that runs the project's own tests.
+
+    Existing files stay as they are, except that .gitignore gets lines for .reflectloop and installed packages.
 
     \b
     Example: reflectloop init && reflectloop run
     """
-    made = init_project.init(project_dir, triflow=triflow)
+    made = init_project.init(project_dir, triflow=triflow, caller=os.environ)
     lines = [
         *(f"wrote {name}" for name in made.written),
+        *(f"added {line} to .gitignore" for line in made.ignored),
         *(f"kept  {name}" for name in made.kept),
+        *(f"tests {command}" for command in made.tests),
         *(f"! {warning}" for warning in made.left),
         "next: edit .reflectloop/plan.yaml, then reflectloop run",
     ]

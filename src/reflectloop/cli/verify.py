@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 import click
 
-from reflectloop.cli import render
 from reflectloop.cli.interrupts import as_interrupts
-from reflectloop.cli.render import Answer, Note, answers, echo, paint
+from reflectloop.cli.progress import observe
+from reflectloop.cli.render import Answer, Note, answers, paint
 from reflectloop.engine.gating import gate_command, verdict_export, verify_command
 from reflectloop.engine.gating.gate_command import GateInput, GateResult
 from reflectloop.engine.gating.verify_command import VerifyRequest
@@ -93,7 +93,8 @@ def verify(
         sandbox_root,
         wait,
     )
-    outcome = verify_command.verify(request, _progress())
+    with observe() as observer:
+        outcome = verify_command.verify(request, observer)
     verdict = outcome.verdict
     if verdict is None:
         return Answer(envelope=outcome.envelope, error=outcome.error)
@@ -117,33 +118,6 @@ def _export(path: Path | None, text: str) -> None:
         files.write_atomic(path, text)
     except OSError as fault:
         raise InvalidInput(f"cannot write {path}: {fault.strerror}", next_step="name another file") from fault
-
-
-class QuietProgress:
-    """Prints nothing while checks run."""
-
-    def waits(self, why: str) -> None:
-        pass
-
-    def check(self, name: str, words: str) -> None:
-        pass
-
-    def output(self, name: str, data: bytes) -> None:
-        pass
-
-
-class VerifyProgress(QuietProgress):
-    """Prints a line for each check that starts."""
-
-    def waits(self, why: str) -> None:
-        echo(why, err=True)
-
-    def check(self, name: str, words: str) -> None:
-        echo(f"{paint('dim', '·')} {name} {words}", err=True)
-
-
-def _progress() -> QuietProgress:
-    return QuietProgress() if render.wants_json() else VerifyProgress()
 
 
 def _verdict_lines(verdict: Verdict, warnings: list[str]) -> Iterator[Note]:
@@ -220,7 +194,8 @@ def gate(
     as_interrupts()
     level = Isolation(isolation) if isolation else None
     request = VerifyRequest(project_dir, base, patch, branch, isolation=level, sandbox_root=sandbox_root, wait=wait)
-    result = gate_command.gate(GateInput(request, contract, report), _progress())
+    with observe() as observer:
+        result = gate_command.gate(GateInput(request, contract, report), observer)
     return Answer(result.data, _gate_lines(result), envelope=result.envelope, error=result.error)
 
 

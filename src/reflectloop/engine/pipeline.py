@@ -168,7 +168,8 @@ def reload(run: RequestedRun, point: ResumePoint) -> LoadedRun:
         loaded = task_plan.loaded(run.folders, point.task, point.run)
     else:
         loaded = recovery.plan_then(point, run.folders)
-    run.observer.begins(loaded, run.run_id)
+    done = [step.id for step in point.run.steps.values() if step.status in ("done", "skipped")]
+    run.observer.begins(loaded, run.run_id, done)
     return extend(run, LoadedRun, loaded=loaded)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from reflectloop.sandbox.mounts import TEMP, MountTable
+from reflectloop.workspace.carry import ENVIRONMENTS, MODULES
 from reflectloop.workspace.checkout import Workspace
 
 ALLOWED = frozenset(
@@ -72,6 +73,19 @@ def build(
         "GIT_TERMINAL_PROMPT": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
+
+
+def with_own_tools(path: str, workspace: Workspace, cwd: Path, top: Path) -> str:
+    """Return PATH with the programs of the project's own environments first, as after `activate`.
+
+    Those nearest to the command's folder come first. `top` is the workspace's path as the command sees it.
+    """
+    inside = cwd.relative_to(workspace.repo.resolve()) if cwd.is_relative_to(workspace.repo.resolve()) else Path()
+    above = [inside, *inside.parents]
+    carried = {*workspace.carried, *map(Path, workspace.copied)}
+    folders = [folder / name for folder in above for name in (*ENVIRONMENTS, MODULES) if folder / name in carried]
+    own = [os.fspath(top / folder / (".bin" if folder.name == MODULES else "bin")) for folder in folders]
+    return os.pathsep.join([*own, path])
 
 
 def status(names: Sequence[str], caller: Mapping[str, str]) -> dict[str, str]:

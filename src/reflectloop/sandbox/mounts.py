@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from reflectloop.sandbox import toolchains
+from reflectloop.workspace.carry import CACHE, MODULES, has_cache
 from reflectloop.workspace.checkout import OBJECTS_INSIDE, Workspace
 
 TEMP = Path("/tmp")  # noqa: S108 - inside; each workspace has its own
@@ -21,7 +22,7 @@ _EMPTY = ("/home", "/mnt", "/srv", "/media", "/var/log", "/var/lib", "/var/cache
 
 _LINKED = (("/var/run", "/run"), ("/var/lock", "/run/lock"), ("/var/tmp", "/tmp"))  # noqa: S108
 
-Kind = Literal["read", "write", "link", "mask"]
+Kind = Literal["read", "write", "link", "mask", "scratch"]  # scratch: empty and writable, for one command
 
 
 class Mount(NamedTuple):
@@ -55,29 +56,16 @@ class MountTable(NamedTuple):
                     yield path
 
     def there(self) -> MountTable:
-        """Return the table without masks over paths that no longer exist: bubblewrap could not mount them."""
-        missing = {mount for mount in self.mounts if mount.kind == "mask" and not os.path.lexists(mount.outside)}
+        """Return the table without mounts over paths that no longer exist: bubblewrap could not mount them."""
+        over = [mount for mount in self.mounts if mount.kind in ("mask", "scratch")]
+        missing = {mount for mount in over if not os.path.lexists(mount.outside)}
         return self._replace(mounts=tuple(mount for mount in self.mounts if mount not in missing)) if missing else self
 
     def words(self, shared_memory_bytes: int | None = None) -> Iterator[str]:
         """Yield bubblewrap's arguments for the table, with a size limit for shared memory."""
-        for mount in self.mounts:
-            inside, outside = os.fspath(mount.inside), os.fspath(mount.outside)
-            if mount.kind == "link":
-                yield from ("--symlink", os.fspath(mount.outside.readlink()), inside)
-            elif mount.kind == "mask":
-                yield from (
-                    ("--tmpfs", inside, "--remount-ro", inside)
-                    if mount.outside.is_dir()
-                    else (
-                        "--ro-bind",
-                        "/dev/null",
-                        inside,
-                    )
-                )
-            else:
-                yield from ("--ro-bind" if mount.kind == "read" else "--bind", outside, inside)
         sized = () if shared_memory_bytes is None else ("--size", str(shared_memory_bytes))
+        for mount in self.mounts:
+            yield from _words(mount, sized)
         yield from ("--dev", "/dev", *sized, "--tmpfs", "/dev/shm", "--remount-ro", "/dev", "--proc", "/proc")  # noqa: S108
         if os.geteuid() == 0:
             for name in filter(os.path.exists, (f"/proc/{name}" for name in _PROC_READ_ONLY)):
@@ -90,6 +78,19 @@ class MountTable(NamedTuple):
         if self.read_only:  # last: mounts inside it need their mount points created first
             yield from ("--remount-ro", os.fspath(self.root))
         yield from ("--remount-ro", "/")
+
+
+def _words(mount: Mount, sized: tuple[str, ...]) -> tuple[str, ...]:
+    """Return bubblewrap's arguments for one mount."""
+    inside, outside = os.fspath(mount.inside), os.fspath(mount.outside)
+    if mount.kind == "scratch":
+        return (*sized, "--tmpfs", inside)
+    if mount.kind == "link":
+        return ("--symlink", os.fspath(mount.outside.readlink()), inside)
+    if mount.kind == "mask":
+        is_folder = mount.outside.is_dir()
+        return ("--tmpfs", inside, "--remount-ro", inside) if is_folder else ("--ro-bind", os.devnull, inside)
+    return ("--ro-bind" if mount.kind == "read" else "--bind", outside, inside)
 
 
 def build_mounts(
@@ -108,7 +109,7 @@ def build_mounts(
     mounts += [Mount("mask", path, path) for path in private if not {*path.parents}.intersection(private)]
     mounts.append(Mount("write", TEMP, space.tmp))
     mounts.append(Mount("write", home, own_home))
-    for path in toolchains.readable_tools(caller, home, also, root):
+    for path in (*toolchains.readable_tools(caller, home, also, root), *linked_environments(space, home)):
         if not _covered(path, mounts) and not path.is_relative_to(root) and not root.is_relative_to(path):
             mounts.append(Mount("read", path, path))
     mounts.append(Mount("write", root, space.repo))
@@ -118,6 +119,7 @@ def build_mounts(
         # A command may have left a link there: its target is mounted only if it is visible anyway.
         if not source.is_symlink() or _covered(source.resolve(), mounts)
     ]
+    mounts += [Mount("scratch", root / path, source) for path, source in caches(space).items()]
     resolver = Path("/etc/resolv.conf").resolve()
     mounts += (
         [Mount("read", resolver, resolver)] if toolchains.is_there(resolver) and not _covered(resolver, mounts) else []
@@ -127,6 +129,17 @@ def build_mounts(
     if any(mount.inside.is_relative_to(_OTHER_TEMP) for mount in mounts):  # otherwise it is a link
         mounts.insert(0, Mount("write", _OTHER_TEMP, space.tmp))
     return MountTable(tuple(mounts), home, root, read_only)
+
+
+def linked_environments(space: Workspace, home: Path) -> list[Path]:
+    """Return environments outside of the project that it has links to: their programs contain their path."""
+    return [path for path in space.linked if not toolchains.too_wide(path, home)]
+
+
+def caches(space: Workspace) -> dict[Path, Path]:
+    """Return the cache folders in read-only node_modules, relative to the project, with their sources."""
+    modules = {path: source for path, source in space.carried.items() if path.name == MODULES and has_cache(source)}
+    return {path / CACHE: source / CACHE for path, source in modules.items()}
 
 
 def _home(caller: Mapping[str, str], root: Path) -> Path:
@@ -163,7 +176,7 @@ def readable_paths(space: Workspace, caller: Mapping[str, str], also: Sequence[P
         for path in toolchains.readable_tools(caller, home, also, space.root)
         if path in also or not _is_below(path, toolchains.system_folders()) or _is_below(path, hidden)
     ]
-    out += [*space.borrowed, Path("/proc")]
+    out += [*space.borrowed, *linked_environments(space, home), Path("/proc")]
     return list(dict.fromkeys(out))
 
 

@@ -87,6 +87,8 @@ class Box:
     limiter: Limiter | None = None
     read_only: bool = False  # True if commands may not change the workspace
     home: Path | None = None  # replaces the workspace's HOME
+    env: Mapping[str, str] = field(default_factory=dict)  # more variables of every command
+    own_tools: bool = True  # True if the project's own environments come first in PATH
     let_in: Callable[[Door], None] = Door.open  # called when the command is ready to start
     _count: int = field(default=0, init=False)
     _mounted: MountTable | None = field(default=None, init=False)  # the table behind `_mount_argv`
@@ -127,18 +129,28 @@ class Box:
         return mounts.build_mounts(self.workspace, self.caller, self.readable, home=self.home, read_only=self.read_only)
 
     def for_agent(self, home: Path, *, read_only: bool) -> Box:
-        """Return this sandbox for an agent's program, with a separate HOME and optionally read-only."""
-        return dataclasses.replace(self, home=home, read_only=read_only)
+        """Return this sandbox for an agent's program, with a separate HOME and optionally read-only.
+
+        The project's tools do not come first: the agent is the user's program and needs the user's interpreters.
+        """
+        return dataclasses.replace(self, home=home, read_only=read_only, own_tools=False)
 
     @cached_property
     def _environment(self) -> dict[str, str]:
-        return environment.build(self.workspace, self.caller, self.view, self.env_allow, self.home)
+        return {**self.env, **environment.build(self.workspace, self.caller, self.view, self.env_allow, self.home)}
+
+    def _environment_in(self, cwd: Path) -> dict[str, str]:
+        env = self._environment
+        if not self.own_tools:
+            return env
+        top = self.view.root if self.view else self.workspace.repo
+        return {**env, "PATH": environment.with_own_tools(env["PATH"], self.workspace, cwd, top)}
 
     def run(self, spec: SandboxCommand) -> CommandResult:
         argv = [*SHELL, spec.command] if isinstance(spec.command, str) else list(spec.command)
         tunnel: Tunnel | None = None
         self._count += 1
-        env = {**self._environment, **spec.env, environment.MARK: f"{self.workspace.name}.{self._count}"}
+        env = {**self._environment_in(spec.cwd), **spec.env, environment.MARK: f"{self.workspace.name}.{self._count}"}
         recorder = Recorder(spec.log, self.log_cap, show=spec.show, look=spec.look, apart=spec.apart, joined=spec.merge)
         try:
             tunnel = self._tunnel(spec)
@@ -368,6 +380,8 @@ class Box:
                 self._mounted, self._mount_argv = table, list(table.words(shared))
             return self._mount_argv
         binds = [argument for pair in self.workspace.read_only for argument in ("--ro-bind", *map(os.fspath, pair))]
+        for path in mounts.caches(self.workspace):
+            binds += ["--tmpfs", os.fspath(self.workspace.repo / path)]
         repo = os.fspath(self.workspace.repo)
         remounts = (["--bind", repo, repo], ["--remount-ro", repo]) if self.read_only else ([], [])
         return [*bubblewrap.WHOLE_MACHINE, *remounts[0], *binds, *remounts[1]]
@@ -406,7 +420,7 @@ class Box:
 
     def interact(self, command: list[str]) -> int:
         """Run an interactive command on the terminal with the same isolation."""
-        env = self._environment
+        env = self._environment_in(self.workspace.repo)
         if self.wall.by == "nothing":
             return process.interactive(command, cwd=self.workspace.repo, env=env)
         if self.wall.by == "landlock":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,18 +15,19 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 import reflectloop
-from reflectloop import secrets
 from reflectloop.sandbox import editable_installs
 from reflectloop.sandbox.mounts import TEMP
 from reflectloop.sandbox.sandbox import Box, SandboxCommand
 from reflectloop.system import beneath, clock, files, tree_walk
-from reflectloop.verification import detect, evidence, reports, tools
+from reflectloop.verification import detect, environment_key, evidence, reports, tools
+from reflectloop.verification.compare import NO_ANSWER
 from reflectloop.verification.fresh_workspaces import WorkspaceFactory
-from reflectloop.verification.result import DetectedCheck, ReportReading, VerificationResult
+from reflectloop.verification.progress import CheckObserver, RunningCheck, Times
+from reflectloop.verification.result import Detail, DetectedCheck, ReportReading, VerificationResult
 from reflectloop.verification.sidecar import beside
+from reflectloop.verification.stable_ids import HiddenIds
 from reflectloop.verification.tools import PreparedCommand
 
-_PACKAGES = ("site-packages", "dist-packages")
 _ROOTS = ("src", "lib", "python")
 _DEEPEST = 3  # folders in a package's name
 _NOT_THE_PROJECTS = frozenset(("tests", "test", "testing", "docs", "doc", "examples", "benchmarks", "scripts", "tools"))
@@ -45,28 +47,15 @@ def installed_copies(paths: Iterable[str], sites: Sequence[Path], installed: Seq
 
     `installed` are environments that a set-up made in a sandbox: links in them are not followed, unlike in the user's.
     """
-    boxed = [site for environment in installed for site in _sites(environment)]
+    boxed = [site for environment in installed for site in detect.installed_sites(environment)]
     known: dict[str, Copy] = {}
     for folder, module_path in _modules(paths):
         if folder not in known:
-            site = next((site for site in boxed if _contains(site, module_path)), None)
+            site = next((site for site in boxed if detect.contains_file(site, module_path)), None)
             site = site or next((site for site in sites if (site / module_path).is_file()), None)
             if site:
                 known[folder] = Copy(folder, module_path.removesuffix("/__init__.py").removesuffix(".py"), site)
     return list(known.values())
-
-
-def _sites(environment: Path) -> Iterator[Path]:
-    with tree_walk.open_folder(environment) as top:
-        if beneath.is_folder(top, "lib"):
-            names = sorted(path.name for path in (environment / "lib").iterdir() if path.name.startswith("python3"))
-            inside = [f"lib/{name}/{part}" for name in names for part in _PACKAGES]
-            yield from (environment / path for path in inside if beneath.is_folder(top, path))
-
-
-def _contains(site: Path, path: str) -> bool:
-    with tree_walk.open_folder(site) as top:
-        return beneath.is_file(top, path)
 
 
 def _modules(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -89,9 +78,25 @@ _LARGEST_REPORT = 256 << 20
 _LARGEST_REPORTS = 1 << 30  # bytes of all reports of one check
 _MOST_REPORTS = 20_000
 _LOG_READ = 16 << 20
-_NO_REPORT = "exited 0 without the report it was asked for"  # any program can print a success
+_LOG_END, _LAST_LINES = 16 << 10, 40
+# The lines by which runners show the test that they are in: a name without an outcome after it.
+_STARTED = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"(?!.* (?:PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)\b)(?P<test>\S+\.py::\S.*?) *$",  # pytest -v
+        r"(?P<test>\w+ \([\w.]+\)) \.\.\. *$",  # unittest -v
+        r"(?P<test>\S+\.py)(?: [.FEsxX]*)$",  # pytest: the file, with the outcomes so far
+        r"=== (?:RUN|CONT) +(?P<test>\S+)$",  # go test -v
+        r"test (?P<test>\S+) has been running for over ",  # cargo test
+        r"\s*RUNS +(?P<test>\S+)$",  # jest
+        r"\s*Start +\d+: (?P<test>\S+)$",  # ctest
+    )
+)
+_NO_REPORT = "exited 0, but did not write the report that was requested"  # any program can print a success
 # Outcomes that may change on another attempt; they are not cached.
 _FLEETING = frozenset(("timeout", "crashed"))
+_LEAST_LIMIT_S, _TIMES_BASE = 60.0, 10  # the time limit after a run of base: a test that hangs is not awaited longer
+_FORM = 2  # of a cached result: those of another form are computed again
 
 
 class CheckRun(NamedTuple):
@@ -106,26 +111,26 @@ class CheckRun(NamedTuple):
     restricted: bool = False
 
 
-class CheckProgress(NamedTuple):
-    """Callbacks that report progress while checks run."""
-
-    check: Callable[[str, str], None]  # called with the check's name and a description of the tree
-    output: Callable[[str, bytes], None]
-
-
 @dataclass
 class CheckRunner:
-    """Runs checks. `surroundings` is what else a result depends on, `memory` the folder of cached results."""
+    """Runs checks. `memory` is the folder of cached results."""
 
     ground: WorkspaceFactory
     memory: Path
     logs: Path
-    surroundings: str
+    surroundings: Callable[[Mapping[Path, Path]], str]  # the hash of what else a result depends on
     base_tree: str
-    progress: CheckProgress
+    observer: CheckObserver
+    times: Times
+    expected_runs: int = 0  # an estimate, for the observer
     carried: Mapping[str, Mapping[Path, Path]] = field(default_factory=dict)  # by tree, the files that its set-up made
     notes: set[str] = field(default_factory=set)  # remarks for the reader of the verdict
     _logs: int = 0
+    _hashes: dict[tuple[Path, ...], str] = field(default_factory=dict)
+    _runs: int = 0
+    _ids: HiddenIds = field(default_factory=HiddenIds)
+    # The tests of earlier runs in their order, by the check and what it was restricted to.
+    _orders: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
 
     def on(
         self,
@@ -134,40 +139,64 @@ class CheckRunner:
         words: str,
         only: Mapping[str, Sequence[str]] | None = None,
         attempt: int = 0,
+        limits: Mapping[str, float] | None = None,
     ) -> dict[str, CheckRun]:
         """Run every check on one tree, in one workspace, in order.
 
-        `only` names the tests that a check is restricted to. A second attempt is not answered from the cache.
+        `only` names the tests that a check is restricted to. A second attempt is not answered from the cache. `limits`
+        are seconds by the check's name, below the one of the settings: see `time_limit`.
         """
-        chosen = only or {}
+        installed = self.carried.get(tree) or {}
+        chosen = {name: exact for name, names in (only or {}).items() if (exact := self._ids.exact(names)) is not None}
+        root, caller = self.ground.project.root, self.ground.caller
+        checks = [detect.resolve(check, root, caller, installed=installed) for check in checks]
+        if self.ground.settings.verify.setup:
+            left = [name for name in detect.beside(checks, root) if Path(name) not in installed]
+            self.notes |= {f"[verify] setup made no {name}, so the project's own is used" for name in left}
         keys = {check.name: self._key(tree, check, checks, chosen.get(check.name, ()), attempt) for check in checks}
         known = {name: ran for name, key in keys.items() if (ran := self._recall(key)) is not None}
         asked = [check for check in checks if check.name not in known]
+        self._orders |= {(name, *chosen.get(name, ())): tuple(ran.result.tests) for name, ran in known.items()}
+        self.expected_runs -= len(known)
         if not asked:
             return known
         out = dict(known)
-        with self.ground.open(tree, self.base_tree, self.carried.get(tree)) as box:
-            broken: set[str] = set()
+        with self.ground.open(tree, self.base_tree, installed) as box:
+            self.notes.update(box.workspace.notes)
             for check in checks:
                 if check.kind != "build" and check.name in known:
                     continue
-                if check.cwd in broken:
-                    out[check.name] = CheckRun(_not_built(check), tree, None, self._stamp(), clock.stamp(clock.now()))
-                    continue
-                ran = self._run(box, tree, check, words, chosen.get(check.name, ()))
+                # Tests run also after a build that failed: many do not need it, such as that of an optional extension.
+                limit_s = (limits or {}).get(check.name)
+                ran = self._run(box, tree, check, words, chosen.get(check.name, ()), limit_s)
                 out[check.name] = ran
-                if check.kind == "build" and not ran.result.ok:
-                    broken.add(check.cwd)
                 self._remember(keys[check.name], ran)
         return out
 
     def _stamp(self) -> str:
         return self.ground.wall.stamp(())
 
+    def announce(self, name: str, words: str, only: Sequence[str] = ()) -> RunningCheck:
+        """Tell the observer that a check begins on a tree, which `words` describe."""
+        self._runs += 1
+        duration_ms, tests = self.times.last(name, only) or (None, None)
+        run = RunningCheck(self._runs, self.expected_runs, name, words, duration_ms, tests)
+        self.observer.check_started(run)
+        return run
+
     # One check -----------------------------------------------------------------------------------------------
 
-    def _run(self, box: Box, tree: str, check: DetectedCheck, words: str, only: Sequence[str]) -> CheckRun:
-        self.progress.check(check.name, words)
+    def time_limit(self, base: VerificationResult) -> float:
+        """Return the seconds that a check may take after a run of base took as long as it did."""
+        most = float(self.ground.settings.verify.timeout_s)
+        if base.type == "timeout":
+            return most
+        return min(most, max(_LEAST_LIMIT_S, round(_TIMES_BASE * base.duration_ms / 1000)))
+
+    def _run(
+        self, box: Box, tree: str, check: DetectedCheck, words: str, only: Sequence[str], limit_s: float | None
+    ) -> CheckRun:
+        run = self.announce(check.name, words, only)
         self._logs += 1
         name = f"{_REPORT}-{self._logs}"
         inside = (TEMP if box.view else box.workspace.tmp) / name
@@ -181,9 +210,10 @@ class CheckRunner:
             beside(check.service, prepared.argv),
             box.workspace.resolve(check.cwd),
             log,
-            self.ground.settings.verify.timeout_s,
-            env={**self._own_tools(box, check), **self._own_modules(box, tree, check), **prepared.env},
-            show=lambda data: self.progress.output(check.name, data),
+            min(self.ground.settings.verify.timeout_s, limit_s or float("inf")),
+            env={**self._own_modules(box, tree, check), **prepared.env},
+            show=lambda data: self.observer.output(check.name, data),
+            look=run.counter.feed,
         )
         done = box.run(order)
         log_text = _log_text(log)
@@ -198,21 +228,22 @@ class CheckRunner:
             duration_ms=done.duration_ms,
             log=log_text,
             log_path=os.fspath(log),
+            top=os.fspath(self.ground.project.root if box.wall.mounted else box.workspace.repo.resolve()),
         )
         if result.ok and reading is None and prepared.report is not None:
             result = result.model_copy(update={"ok": False, "type": "crashed", "summary": _NO_REPORT})
-        return CheckRun(
-            result, tree, evidence.digest_of(log), self._stamp(), started, restricted=bool(only) and prepared.restricted
-        )
-
-    def _own_tools(self, box: Box, check: DetectedCheck) -> dict[str, str]:
-        """Put the project's own `python`, `jest` and so on first in PATH, as after `activate`."""
-        root = self.ground.project.root
-        top = root if box.wall.mounted else box.workspace.repo
-        folders = detect.beside([check], root)
-        bins = [top / name / (".bin" if name.endswith("node_modules") else "bin") for name in folders]
-        usual = self.ground.caller.get("PATH", os.defpath)
-        return {"PATH": os.pathsep.join([*map(os.fspath, bins), usual])} if bins else {}
+        if done.timed_out or done.idle:
+            why = f"did nothing for {box.idle_s:g} s" if done.idle else f"did not end within {order.timeout_s:g} s"
+            earlier = self._orders.get((check.name, *only), ())
+            result = _with_hanging_test(result, why, hanging_test(log_text, run.counter.done, earlier))
+        result = self._ids.clean(result)
+        if result.tests:
+            self._orders[check.name, *only] = tuple(result.tests)
+        restricted = bool(only) and prepared.restricted
+        if result.type not in NO_ANSWER:
+            self.times.add(check.name, only, result.duration_ms, len(result.tests))
+        self.observer.check_ended(run, result.summary, result.duration_ms, ok=result.ok)
+        return CheckRun(result, tree, evidence.digest_of(log), self._stamp(), started, restricted=restricted)
 
     def _own_modules(self, box: Box, tree: str, check: DetectedCheck) -> dict[str, str]:
         """If the project is installed as a copy, put its sources first: the copy is not what is judged."""
@@ -220,7 +251,8 @@ class CheckRunner:
         installed = [
             path for path in (self.carried.get(tree) or {}).values() if path.is_dir() and not path.is_symlink()
         ]
-        sites = editable_installs.sites(self.ground.caller, [root / name for name in detect.beside([check], root)])
+        names = [name for name in detect.beside([check], root) if Path(name) not in (self.carried.get(tree) or {})]
+        sites = editable_installs.sites(self.ground.caller, [root / name for name in names])
         copied = installed_copies(self.ground.trees.listing(tree), sites, installed)
         if not copied:
             return {}
@@ -251,6 +283,7 @@ class CheckRunner:
         # The argv as it is run, because another version of this engine may call a tool differently.
         argv = list(tools.prepare(check, report=_SAMPLE, only=only).argv)
         parts = [
+            _FORM,
             reflectloop.__version__,
             tree,
             check.tool,
@@ -259,19 +292,33 @@ class CheckRunner:
             repr(check.service),
             built,
             sorted(only),
-            self.surroundings,
+            self._environment(self.carried.get(tree) or {}),
+            environment_key.program(self._place(check), self.ground.caller.get("PATH", os.defpath)),
             attempt,
         ]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    def _environment(self, installed: Mapping[Path, Path]) -> str:
+        places = tuple(sorted(installed.values()))
+        if places not in self._hashes:
+            self._hashes[places] = self.surroundings(installed)
+        return self._hashes[places]
+
+    def _place(self, check: DetectedCheck) -> str:
+        """Return the check's program: a name on PATH, or a path in the project."""
+        name = check.command[0]
+        return os.path.normpath(self.ground.project.root / check.cwd / name) if "/" in name else name
 
     def _recall(self, key: str) -> CheckRun | None:
         try:
             fields = json.loads((self.memory / f"{key}.json").read_bytes())
             result = VerificationResult.model_validate(fields.pop("result"))
+            if not self._ids.recall(result.tests, fields.pop("ids")):
+                return None
             return CheckRun(result, **{**fields, "remembered": True})
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, TypeError, ValidationError):
+        except (OSError, ValueError, TypeError, KeyError, ValidationError):
             return None  # an unreadable entry is computed again
 
     def _remember(self, key: str, ran: CheckRun) -> None:
@@ -279,22 +326,40 @@ class CheckRunner:
             return
         self.memory.mkdir(parents=True, exist_ok=True)
         fields = {**ran._asdict(), "result": ran.result.model_dump(mode="json")}
-        files.write_atomic(self.memory / f"{key}.json", secrets.current_detector().redact(json.dumps(fields)) + "\n")
+        fields["ids"] = self._ids.key_mark
+        files.write_atomic(self.memory / f"{key}.json", json.dumps(fields) + "\n", mode=0o600)
+
+
+def _with_hanging_test(result: VerificationResult, why: str, test: str | None) -> VerificationResult:
+    """Return the result of a check that was ended, with the test that it was in."""
+    hanging = (Detail(error=why, test=test),) if test else ()
+    summary = f"{result.tool}: {why}" + (f", in {test}" if test else "")
+    return result.model_copy(update={"summary": summary, "details": (*hanging, *result.details)})
+
+
+def hanging_test(log: str, done: int, order: Sequence[str]) -> str | None:
+    """Return the test that a runner was in when it was ended, or at least its file, if its log shows it.
+
+    `done` tests were reported; `order` are all tests as an earlier run reported them.
+    """
+    started = last_started(log)
+    following = order[done] if started and done < len(order) else ""
+    return following if started and following.startswith(f"{started}::") else started
+
+
+def last_started(log: str) -> str | None:
+    """Return the test or the file that a log shows as begun and not as ended."""
+    later: list[str] = []
+    for line in reversed([line for line in log[-_LOG_END:].splitlines() if line.strip()][-_LAST_LINES:]):
+        tests = [match["test"] for pattern in _STARTED if (match := pattern.match(line))]
+        if tests and not any(tests[0] in after for after in later):
+            return tests[0]
+        later.append(line)
+    return None
 
 
 def _file_name(name: str) -> str:
     return "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in name)
-
-
-def _not_built(check: DetectedCheck) -> VerificationResult:
-    return VerificationResult(
-        ok=False,
-        type="build_failure",
-        summary="not run, since the build failed",
-        kind=check.kind,
-        tool=check.tool,
-        command=check.command,
-    )
 
 
 def _log_text(log: Path) -> str:

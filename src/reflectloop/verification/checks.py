@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +17,12 @@ from reflectloop.verification.sidecar import beside
 AS_EXPECTED = "as expected"
 _NO_VERDICT = 126  # not runnable, not found, or killed by a signal
 _REGEX_LIMIT = 8 << 20
+_LOG_READ = 16 << 20
+_NOT_RUN = frozenset(("tool_missing", "collection_error", "no_tests"))  # types of results that say nothing of the code
+_IMPORT_FAILED = re.compile(
+    r"^(?:ModuleNotFoundError|ImportError): .+|^(?:Error: )?Cannot find module '.+|.*cannot load such file -- \S+.*",
+    re.MULTILINE,
+)
 
 
 class CheckResult(NamedTuple):
@@ -115,10 +122,9 @@ def run(
                 doubtful=doubtful,
             )
         faults += _output_faults(check, exit_code, wanted, unwanted, captured)
-        if must_fail and exit_code >= _NO_VERDICT:
-            return CheckResult(
-                name, False, f"gave no verdict (exit {exit_code})", exit_code, duration_ms, log, doubtful=doubtful
-            )
+        why = why_no_verdict(check, exit_code, log) if must_fail and exit_code else ""
+        if why:
+            return CheckResult(name, False, f"gave no verdict: {why}", exit_code, duration_ms, log, doubtful=doubtful)
     if check.output_contains and not printed(check.output_contains):
         faults.append(f"the step's output does not contain {check.output_contains!r}")
     if check.commands_exit not in (None, exited):
@@ -130,6 +136,25 @@ def run(
         reason = f"red, as expected ({reason})" if faults else "was expected to fail, but passed"
     check_log = log if check.run is not None else None
     return CheckResult(name, passed, reason, exit_code, duration_ms, check_log, doubtful=doubtful)
+
+
+def why_no_verdict(check: Check, exit_code: int, log: Path) -> str:
+    """Return why a check that failed says nothing about the code: it could not run, or found no test. Empty if it does.
+
+    A test check that cannot import or build what it tests did not run either.
+    """
+    from reflectloop.verification import reports  # noqa: PLC0415 - only for a check that is expected to fail
+
+    if exit_code >= _NO_VERDICT:
+        return f"exit code {exit_code}"
+    with log.open("rb") as file:
+        text = file.read(_LOG_READ).decode("utf-8", "replace")
+    result = reports.judge(reports.read(text), exit_code=exit_code, log=text)
+    is_test = check.kind in ("test", "e2e")
+    if result.type in _NOT_RUN or (is_test and result.type == "build_failure"):
+        return result.summary
+    imports = _IMPORT_FAILED.findall(text) if is_test and not result.tests and not result.counts.failed else []
+    return imports[-1].strip() if imports else ""
 
 
 def run_command(name: str, check: Check, box: Box, log: Path) -> CheckResult:

@@ -19,6 +19,7 @@ from reflectloop.workspace import checkout, workspace_registry
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.snapshot import Snapshot
 
+_HASH_SEED = "1"  # the same order of sets in every run: tests may be named by the members of a set
 _FIRST_NUMBER = 100  # first number of a run's sealed workspaces; those of its steps are lower
 
 
@@ -41,9 +42,15 @@ class WorkspaceFactory:
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(_FIRST_NUMBER))
 
     @contextmanager
-    def open(self, tree: str, base_tree: str, carried: Mapping[Path, Path] | None = None) -> Iterator[Box]:
-        """Open a sandbox around a fresh workspace with the files of `tree`, and remove it afterwards."""
-        name = f"{self.name}.{next(self._numbers)}"
+    def open(
+        self, tree: str, base_tree: str, installed: Mapping[Path, Path] | None = None, *, for_setup: bool = False
+    ) -> Iterator[Box]:
+        """Open a sandbox around a fresh workspace with the files of `tree`, and remove it afterwards.
+
+        `installed` are files that a set-up made; those of the project that they replace are not carried. `for_setup`:
+        carry only what the settings name, since the set-up is about to install the rest.
+        """
+        name, made = f"{self.name}.{next(self._numbers)}", installed or {}
         limiter: Limiter | None = None
         try:
             space = checkout.create(
@@ -53,15 +60,18 @@ class WorkspaceFactory:
                 name=name,
                 root=self.root,
                 shared_objects=self.trees.objects,
-                carry=self._carry(),
+                base_tree=base_tree,
+                carry=self._named() if for_setup else self.settings.workspace,
+                beside={} if for_setup else self.beside,
+                installed=made,
                 mounted=self.wall.mounted,
                 bound=self.wall.by == "bubblewrap",
                 fresh=True,
             )
-            space.base_tree = base_tree
-            checkout.carry_also(space, self.beside, carried or {}, bound=self.wall.by == "bubblewrap")
             limiter = limits.limiter_for(self.wall, name, self.settings.box)
-            yield Box.by(self.settings, space, self.caller, self.wall, limiter)
+            box = Box.by(self.settings, space, self.caller, self.wall, limiter)
+            box.env = {"PYTHONHASHSEED": _HASH_SEED}
+            yield box
             space.close()
         except SecretLeak:
             self._clear(name, destroy=True)
@@ -71,10 +81,10 @@ class WorkspaceFactory:
                 limiter.close()
             self._clear(name)
 
-    def _carry(self) -> WorkspaceConfig:
-        """Return what to carry; with a configured set-up, which installs dependencies, only what the user names."""
+    def _named(self) -> WorkspaceConfig:
+        """Return what to carry without the defaults."""
         settings = self.settings.workspace
-        return settings.model_copy(update={"carry": settings.names_carried}) if self.settings.verify.setup else settings
+        return settings.model_copy(update={"carry": settings.names_carried})
 
     def _clear(self, name: str, *, destroy: bool = False) -> None:
         entry = workspace_registry.find(self.project.folder, name)

@@ -19,6 +19,7 @@ from reflectloop.verification.verdict import PlanCheckResult
 
 _INTERPRETER = re.compile(r"python[\d.]*|(?:ba|da|z|k)?sh|node|deno|bun|ruby|perl|php|lua|Rscript")
 _IMPORTED = re.compile(r"(?:\bimport|\bfrom)\s+([\w.]+)")
+_SIGNALLED = 128
 _ROUNDS = 3  # runs of a benchmark, on each side in turn; the best one counts
 _SLOWER = 1.25
 _NOISE_MS = 100  # a smaller difference is measurement noise
@@ -51,12 +52,13 @@ class PlanChecks:
         before = self._on(self.base, red, "base") if red else {}
         dependent = self._depends_on_edits({name: check for name, check in wanted.items() if after[name].held})
         slow = self._slow({name: check for name, check in wanted.items() if timed and check.kind == "benchmark"})
+        unproven = {name: why for name, check in wanted.items() if (why := _not_run_on_base(check, before.get(name)))}
         return [
             PlanCheckResult(
                 name,
-                after[name].held and name not in slow,
-                slow.get(name) or after[name].reason,
-                red_on_base=_was_red(check, before.get(name)),
+                after[name].held and name not in slow and not (check.red_on_base and name in unproven),
+                slow.get(name) or (unproven.get(name, "") if check.red_on_base else "") or after[name].reason,
+                red_on_base=None if name in unproven else _was_red(check, before.get(name)),
                 edited=self.edited if name in dependent else (),
             )
             for name, check in wanted.items()
@@ -72,14 +74,20 @@ class PlanChecks:
     def _on(self, tree: str, wanted: Mapping[str, Check], description: str) -> dict[str, CheckResult]:
         out = {}
         with self.runs.ground.open(tree, self.origin, self.runs.carried.get(tree)) as box:
+            self.runs.notes.update(box.workspace.notes)
             for name, check in wanted.items():
                 out[name] = result = self._run(box, name, check, description)
                 self._note(name, check, tree, result)
         return out
 
     def _run(self, box: Box, name: str, check: Check, description: str) -> CheckResult:
-        self.runs.progress.check(name, f"on {description}, sealed")
-        return plan_checks.run(
+        run = self.runs.announce(name, f"on {description}, sealed")
+
+        def show(data: bytes) -> None:
+            run.counter.feed(data)
+            self.runs.observer.output(name, data)
+
+        result = plan_checks.run(
             name,
             check,
             box,
@@ -89,8 +97,11 @@ class PlanChecks:
             env={},
             printed=lambda _: True,  # concerns the step's commands, which do not run here
             exited=check.commands_exit or 0,
-            show=lambda data: self.runs.progress.output(name, data),
+            show=show,
         )
+        self.runs.times.add(name, (), result.duration_ms, 0)
+        self.runs.observer.check_ended(run, result.reason, result.duration_ms, ok=result.held)
+        return result
 
     def _slow(self, wanted: Mapping[str, Check]) -> dict[str, str]:
         """Return the benchmarks that take longer than on base, with a description."""
@@ -122,6 +133,16 @@ class PlanChecks:
             started=clock.stamp(clock.now()),
             duration_ms=result.duration_ms,
         )
+
+
+def _not_run_on_base(check: Check, before: CheckResult | None) -> str:
+    """Return why a check that failed on base proves nothing there, or an empty text."""
+    if before is None or before.held or before.timed_out or not before.exit_code or before.log is None:
+        return ""
+    if before.exit_code >= _SIGNALLED:
+        return ""  # a crash may be the fault that the change repairs
+    why = plan_checks.why_no_verdict(check, before.exit_code, before.log)
+    return f"on base it must fail, but gave no verdict there: {why}" if why else ""
 
 
 def _was_red(check: Check, before: CheckResult | None) -> bool | None:

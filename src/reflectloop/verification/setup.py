@@ -16,11 +16,11 @@ from pathlib import Path, PurePosixPath
 
 from reflectloop.errors import StateDamaged, VerificationFailed
 from reflectloop.sandbox.sandbox import Box, SandboxCommand
-from reflectloop.system import beneath, files, git, tree_walk
+from reflectloop.system import beneath, files, git, process, tree_walk
 from reflectloop.terms import Network
 from reflectloop.verification import protected
-from reflectloop.verification.check_runner import CheckProgress
 from reflectloop.verification.fresh_workspaces import WorkspaceFactory
+from reflectloop.verification.progress import CheckObserver, RunningCheck
 from reflectloop.workspace.record_tree import Unrecordable
 
 # Files besides lock files that declare dependencies.
@@ -29,7 +29,8 @@ _MANIFESTS = frozenset(
 )
 _LISTING, _FILES = "made.json", "files"  # the list of stored files, and the folder that contains them
 _SHOWN = 300  # characters of a message about a refused file
-_FORM = 3  # version of the stored format; another version has another key
+_RUNTIMES = ("python3", "node")  # what is installed depends on their versions
+_FORM = 4  # version of the stored format; another version has another key
 
 
 def key(ground: WorkspaceFactory, tree: str, author: str = "") -> str:
@@ -37,13 +38,14 @@ def key(ground: WorkspaceFactory, tree: str, author: str = "") -> str:
     listing = ground.trees.listing(tree)
     manifests = [path for path in listing if protected.dependencies(path) or PurePosixPath(path).name in _MANIFESTS]
     blobs = [(path, listing[path].blob) for path in sorted(manifests)]
-    setup, path = ground.settings.verify.setup, ground.caller.get("PATH")
-    parts = [_FORM, setup, blobs, path, os.fspath(ground.project.root), author]
+    setup, path = ground.settings.verify.setup, ground.caller.get("PATH", os.defpath)
+    programs = [process.find(name, path=path, cwd=Path()) for name in (*(command[0] for command in setup), *_RUNTIMES)]
+    parts = [_FORM, setup, blobs, programs, os.fspath(ground.project.root), author]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def made(
-    ground: WorkspaceFactory, tree: str, base: str, memory: Path, logs: Path, progress: CheckProgress
+    ground: WorkspaceFactory, tree: str, base: str, memory: Path, logs: Path, observer: CheckObserver
 ) -> Mapping[Path, Path]:
     """Return the files that the set-up makes for a tree: where each belongs, and where it is stored.
 
@@ -62,8 +64,8 @@ def made(
     if not (store / _LISTING).exists():
         if store.exists():
             files.remove_tree(store)
-        with ground.open(tree, tree) as box, files.room_for("what the set-up installed", memory):
-            _install(box, commands, logs, progress)
+        with ground.open(tree, tree, for_setup=True) as box, files.room_for("what the set-up installed", memory):
+            _install(box, commands, logs, observer)
             _store(box, store)
     names = _names(store)
     with tree_walk.open_folder(store / _FILES) as top:
@@ -81,19 +83,21 @@ def _names(store: Path) -> list[str]:
         ) from fault
 
 
-def _install(box: Box, commands: tuple[tuple[str, ...], ...], logs: Path, progress: CheckProgress) -> None:
+def _install(box: Box, commands: tuple[tuple[str, ...], ...], logs: Path, observer: CheckObserver) -> None:
     for number, command in enumerate(commands, 1):
-        progress.check("setup", " ".join(command))
+        run = RunningCheck(0, 0, "setup", " ".join(command))
+        observer.check_started(run)
         log = logs / f"verify.setup.{number}.log"
         order = SandboxCommand(
             command,
             box.workspace.resolve("."),
             log,
             3600,
-            show=lambda data: progress.output("setup", data),
+            show=lambda data: observer.output("setup", data),
             network=Network.HOST,
         )
         done = box.run(order)
+        observer.check_ended(run, f"exit code {done.exit_code}", done.duration_ms, ok=not done.exit_code)
         if done.exit_code:
             why = "ran past an hour" if done.timed_out else f"exited {done.exit_code}"
             raise VerificationFailed(
@@ -109,6 +113,7 @@ def _store(box: Box, store: Path) -> None:
         raise _refused(", ".join(fault.names), "would hold git up") from fault
     listed = lister.run("ls-files", "-z", "--others", "--directory", "--no-empty-directory")
     names = [os.fsdecode(name).rstrip("/") for name in git.paths(listed)]
+    names = [name for name in names if name not in box.workspace.copied]  # the user's own, carried anyway
     (store / _FILES).mkdir(parents=True)
     with tree_walk.open_folder(box.workspace.repo) as source, tree_walk.open_folder(store / _FILES) as target:
         for name in names:

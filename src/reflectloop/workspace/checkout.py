@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.config import WorkspaceConfig
-from reflectloop.errors import InvalidInput, InvalidPlan, SandboxCreateFailed, SandboxEscape
+from reflectloop.errors import InvalidPlan, SandboxCreateFailed, SandboxEscape
 from reflectloop.system import beneath, clock, files, tree_walk
 from reflectloop.system.git import Git, GitFailed
 from reflectloop.system.write_guard import WriteGuard, start_write_guard
 from reflectloop.workspace import patch, secret_guard, traps, workspace_registry
+from reflectloop.workspace.carry import MODULES, CarryPlan, has_cache, plan_carry
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.record_tree import RecordedTree, Unrecordable, changed_since, record_tree, time_mark
 from reflectloop.workspace.snapshot import Snapshot
@@ -35,6 +36,7 @@ _HOME_GITCONFIG = """\
 """
 
 
+_PACKAGES = ".packages"  # in node_modules, if that is a folder of links
 OBJECTS_INSIDE = Path("/run/reflectloop/objects")  # for commands that see the workspace at the project's path
 
 
@@ -58,8 +60,10 @@ class Workspace:
     mark_ns: int
     borrowed: tuple[Path, ...] = ()  # object folders that the workspace's .git reads
     shield: WriteGuard | None = None
-    copied: tuple[str, ...] = ()  # ignored folders copied into it
+    copied: tuple[str, ...] = ()  # ignored files and folders copied into it
     carried: Mapping[Path, Path] = field(default_factory=dict)  # mounted read-only in it: target and source
+    linked: tuple[Path, ...] = ()  # environments outside of the project that it reaches through a link
+    notes: tuple[str, ...] = ()  # remarks about what was carried and what was not
     installed: frozenset[Path] = frozenset()  # those of `carried` that a set-up created in a sandbox
     root: Path = Path("/")  # the project's folder
     mounted: bool = False  # True if commands see it at the project's path
@@ -286,24 +290,35 @@ def create(
     name: str,
     root: Path,
     shared_objects: Path | None = None,
+    base_tree: str | None = None,
     carry: WorkspaceConfig | None = None,
+    beside: Mapping[Path, Path] | None = None,
+    installed: Mapping[Path, Path] | None = None,
     mounted: bool = False,
     bound: bool = False,
     fresh: bool = False,
 ) -> Workspace:
     """Create a workspace with the files of `snapshot`, from a warm one if there is any.
 
-    `mounted`: commands will see it at the project's path; `bound`: carried folders are mounted in it;
-    `fresh`: do not reuse a workspace in which a command has run.
+    `beside` are more folders of the user to carry, `installed` files that a set-up created; `mounted`: commands will
+    see it at the project's path; `bound`: carried folders are mounted in it; `fresh`: do not reuse a workspace in
+    which a command has run.
     """
     folder = root / name
+    settings, made, base_tree = carry or WorkspaceConfig(), installed or {}, base_tree or snapshot.tree
+    try:
+        git = store.git(objects=shared_objects)
+        plan = plan_carry(
+            project, settings, git, snapshot.tree, base=base_tree, bound=bound, beside=beside, installed=made
+        )
+    except GitFailed as fault:
+        raise SandboxCreateFailed(f"git cannot read the base: {fault.stderr}", next_step="git fsck") from fault
     warm = None if fresh else workspace_registry.take_warm(project.folder, name, folder)
     engine_dir = warm.engine_dir if warm else workspace_registry.register(project.folder, name, folder)
-    space = Workspace(name, folder, engine_dir, store, snapshot.tree, snapshot.tree, 0)
+    space = Workspace(name, folder, engine_dir, store, base_tree, snapshot.tree, 0)
     # Git in the workspace must find every object of its index, also those not yet in the store.
     space.borrowed = (*_borrowed(project, store), *([shared_objects] if shared_objects and fresh else []))
     space.shared_objects, space.root, space.mounted = shared_objects, project.root, mounted
-    settings = carry or WorkspaceConfig()
     space.largest, space.largest_total = settings.largest_change_mb * 10**6, settings.largest_total_mb * 10**6
     space.record_s = settings.record_s
     with files.room_for("the workspace", root):
@@ -314,7 +329,7 @@ def create(
         except GitFailed as fault:
             raise SandboxCreateFailed(f"the checkout failed: {fault.stderr}", next_step="git fsck") from fault
         (space.home / ".gitconfig").write_text(_HOME_GITCONFIG)
-        _carry(project, space, carry or WorkspaceConfig(), bound=bound)
+        _carry(space, plan, made, bound=bound)
     space.tmp.chmod(0o1777)  # as programs expect; nobody else can enter the parent folder
     space.shield = start_write_guard(project.folder)
     space.mark_ns = time_mark(folder)
@@ -327,8 +342,10 @@ def reopen(
     """Open a kept workspace as it is."""
     space = Workspace(entry.name, entry.folder, entry.engine_dir, store, "", "", 0, root=project.root, mounted=True)
     space.borrowed = _borrowed(project, store)
-    names = [Path(name.strip("/")) for name in settings.carry if carriable(project, name)]
-    space.carried = {name: project.root / name for name in names}
+    git = store.git(index=entry.engine_dir / "index", objects=entry.engine_dir / "objects")
+    tree = git.line("write-tree", "--missing-ok")
+    plan = plan_carry(project, settings, git, tree, base=None, bound=True)
+    space.carried = plan.mounted
     return space
 
 
@@ -336,31 +353,51 @@ def _borrowed(project: Project, store: Store) -> tuple[Path, ...]:
     return (project.objects, store.objects) if project.objects else (store.objects,)
 
 
-def _carry(project: Project, space: Workspace, settings: WorkspaceConfig, *, bound: bool) -> None:
-    """Provide ignored folders that commands need: mounted read-only if possible, else copied."""
-    copied = [name.strip("/") for name in settings.carry_copy if carriable(project, name)]
-    there = [name.strip("/") for name in settings.carry if carriable(project, name)]
-    if not settings.names_carried:  # the defaults do not replace folders of the project
-        there = [name for name in there if name not in copied and not os.path.lexists(space.repo / name)]
-    space.carried = {Path(name): project.root / name for name in there} if bound else {}
-    _copy_in(space, {Path(name): (project.root / name).resolve() for name in (*copied, *(() if bound else there))})
-
-
-def carry_also(
-    space: Workspace, user_folders: Mapping[Path, Path], installed: Mapping[Path, Path], *, bound: bool
-) -> None:
-    """Provide more folders that are not part of the project: the user's, and those a set-up created in a sandbox.
+def _carry(space: Workspace, plan: CarryPlan, installed: Mapping[Path, Path], *, bound: bool) -> None:
+    """Provide files that are not part of the project: the user's, and those a set-up created in a sandbox.
 
     Links that a set-up left are copied as links, so they resolve inside the sandbox; a mount would follow them.
     """
     links = {path: source for path, source in installed.items() if source.is_symlink()}
-    if bound:
-        mounted = {path: source for path, source in installed.items() if path not in links}
-        space.carried = {**space.carried, **user_folders, **mounted}
-        space.installed = frozenset(mounted)
-    _copy_in(
-        space, links if bound else {**{path: source.resolve() for path, source in user_folders.items()}, **installed}
-    )
+    mounted = {path: source for path, source in installed.items() if path not in links} if bound else {}
+    space.carried, space.installed = {**plan.mounted, **mounted}, frozenset(mounted)
+    space.notes = plan.notes
+    space.linked = tuple(source for source in plan.sources if not source.is_relative_to(space.root.resolve()))
+    _copy_in(space, {**plan.copied, **(links if bound else installed)})
+    for path, source in {**plan.mounted, **mounted}.items():
+        if path.name == MODULES and not has_cache(source) and os.access(source, os.R_OK | os.X_OK):
+            _link_modules(space, path, source)
+
+
+def _link_modules(space: Workspace, path: Path, source: Path) -> None:
+    """Provide node_modules as a folder of links to its packages, which are mounted read-only below it.
+
+    Tools write caches into node_modules, and no mount point for one can be made in a folder that is read-only. The
+    layout is the one of pnpm: a package's own path has the name of the folder twice.
+    """
+    within = path / _PACKAGES / MODULES
+    with tree_walk.open_folder(space.repo) as top, beneath.open_folder(top, path.parts, make=True) as folder:
+        for entry in os.scandir(source):
+            if entry.is_dir(follow_symlinks=False) and entry.name.startswith(("@", ".bin")):
+                with beneath.open_folder(folder, [entry.name], make=True) as below:
+                    _link_entries(entry.path, below, f"../{_PACKAGES}/{MODULES}/{entry.name}")
+            elif entry.name != _PACKAGES:
+                _link_entry(entry, folder, f"{_PACKAGES}/{MODULES}")
+    space.carried = {**{key: value for key, value in space.carried.items() if key != path}, within: source}
+    space.installed = frozenset(within if key == path else key for key in space.installed)
+    space.copied = (*space.copied, os.fspath(path))
+
+
+def _link_entries(source: str, folder: int, target: str) -> None:
+    for entry in os.scandir(source):
+        _link_entry(entry, folder, target)
+
+
+def _link_entry(entry: os.DirEntry[str], folder: int, target: str) -> None:
+    """Create a link to a package; a link of the user, such as one to a part of a workspace, is created as it is."""
+    text = Path(entry.path).readlink() if entry.is_symlink() else f"{target}/{entry.name}"
+    with contextlib.suppress(FileExistsError):  # a copy that the settings ask for comes first
+        os.symlink(text, entry.name, dir_fd=folder)
 
 
 def _copy_in(space: Workspace, sources: Mapping[Path, Path]) -> None:
@@ -374,21 +411,6 @@ def _copy_in(space: Workspace, sources: Mapping[Path, Path]) -> None:
                 next_step="check this path in the project",
             ) from fault
     space.copied = (*space.copied, *map(os.fspath, sources))
-
-
-def carriable(project: Project, name: str) -> bool:
-    """Return True if the project has this folder; raise InvalidInput if it is outside, or a reserved folder."""
-    path = Path(name)
-    if path.is_absolute() or ".." in path.parts or path.parts[:1] in ((".git",), (".reflectloop",)):
-        raise InvalidInput(
-            f"[workspace] carry: {name!r} is not a folder inside the project", next_step="reflectloop config"
-        )
-    real = (project.root / path).resolve()
-    if not real.is_relative_to(project.root.resolve()):
-        raise InvalidInput(f"[workspace] carry: {name!r} leads out of the project", next_step="reflectloop config")
-    if real.relative_to(project.root.resolve()).parts[:1] in ((".git",), (".reflectloop",)):
-        raise InvalidInput(f"[workspace] carry: {name!r} leads to {real}", next_step=f"look at {name} and remove it")
-    return real.is_dir()
 
 
 def _create_folders(space: Workspace, tree: str) -> None:

@@ -11,8 +11,9 @@ from reflectloop.artifacts.envelope import Envelope
 from reflectloop.engine.gating import danger_policy, gate_pipeline, insight_lessons
 from reflectloop.engine.gating import verify_command as verifying
 from reflectloop.engine.gating.gate_pipeline import GatePipeline
-from reflectloop.engine.gating.verify_command import BaseAndHead, VerifyObserver, VerifyOutcome, VerifyRequest
+from reflectloop.engine.gating.verify_command import BaseAndHead, VerifyOutcome, VerifyRequest
 from reflectloop.engine.run import junit_sarif
+from reflectloop.engine.run.request import VerifyObserver
 from reflectloop.engine.tasks import open_tasks
 from reflectloop.errors import Fault, InvalidInput, Latched, ReflectloopError
 from reflectloop.gates import attempt_limits, decisions

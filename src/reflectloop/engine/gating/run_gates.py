@@ -106,7 +106,6 @@ class _Verification:
     def _verify(self) -> Verdict:
         # Imported here: detecting and sealing load a lot, and a plan with boundaries alone needs neither.
         from reflectloop.engine.gating import verify_command as verifying  # noqa: PLC0415
-        from reflectloop.verification.check_runner import CheckProgress  # noqa: PLC0415
         from reflectloop.verification.sealed import VerificationInput  # noqa: PLC0415
 
         run, plan, settings = self._run, self._run.plan, self._run.config
@@ -120,11 +119,11 @@ class _Verification:
             run.sandbox_root,
             run.folders.own / "cache",
             run.folder.logs,
-            CheckProgress(lambda name, words: run.observer.command("verify", f"{name} {words}"), run.observer.output),
+            run.observer,
         )
         base, head = run.workspace.base_tree, run.workspace.tree
         tree = verifying.seen_by_detector(self._trees, base)
-        detected = verifying.known_checks(settings, tree, run.project.root, run.request.caller)
+        detected = verifying.known_checks(settings, tree)
         case = VerificationInput(
             base,
             head,

@@ -6,12 +6,13 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from reflectloop import config, secrets
 from reflectloop.artifacts.envelope import Envelope, of_error
 from reflectloop.engine.gating import danger_policy
 from reflectloop.engine.run import junit_sarif
+from reflectloop.engine.run.request import VerifyObserver
 from reflectloop.engine.tasks import open_tasks
 from reflectloop.errors import (
     InvalidInput,
@@ -29,16 +30,17 @@ from reflectloop.state import latch, lock
 from reflectloop.system import cgroup, clock, files
 from reflectloop.system.git import Git
 from reflectloop.terms import Isolation, Track
-from reflectloop.verification import detect, environment_key, evidence, setup
-from reflectloop.verification.check_runner import CheckProgress, CheckRunner
+from reflectloop.verification import detect, environment_key, evidence, protected, setup
+from reflectloop.verification.check_runner import CheckRunner
 from reflectloop.verification.evidence import Chain
 from reflectloop.verification.fresh_workspaces import WorkspaceFactory
+from reflectloop.verification.progress import CheckObserver, Times
 from reflectloop.verification.result import DetectedCheck
 from reflectloop.verification.sealed import SealedVerification, VerificationInput
 from reflectloop.verification.tree_builder import TreeBuilder
 from reflectloop.verification.verdict import Verdict
 from reflectloop.workspace import apply as applying
-from reflectloop.workspace import checkout, patch, project, secret_guard, snapshot, workspace_registry
+from reflectloop.workspace import carry, checkout, patch, project, secret_guard, snapshot, workspace_registry
 from reflectloop.workspace.folders import Folders, open_project_dirs
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.record_tree import Unrecordable
@@ -46,14 +48,6 @@ from reflectloop.workspace.store import open_store
 
 PATCH = "changes.patch"
 _ENVIRONMENTS = frozenset((".venv", "venv", "node_modules"))
-
-
-class VerifyObserver(Protocol):
-    """An observer of a verification: it is told which check begins, on which tree, and what it prints."""
-
-    def waits(self, why: str) -> None: ...
-    def check(self, name: str, words: str) -> None: ...
-    def output(self, name: str, data: bytes) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -170,7 +164,9 @@ class Verification:
         else:
             taken = snapshot.take_snapshot(self.project, self.store, self.folders.scratch, _refuse_leaks)
             self.warnings += taken.warnings
-            head = self._without_environments(base, taken.tree)
+            committed = git.line("rev-parse", f"{head_commit}^{{tree}}")
+            head = self.trees.laid_over(taken.tree, committed, self.trees.kept_out(committed))
+            head = self._without_environments(base, head)
         self._refuse_strange(base, head)
         return BaseAndHead(base, head, base_commit)
 
@@ -252,7 +248,7 @@ class Verification:
             checkout.sandbox_root(self.project, self.request.sandbox_root or self.config.workspace.root),
             self.folders.own / "cache",
             self.folder / "logs",
-            CheckProgress(self.observer.check, self.observer.output),
+            self.observer,
         )
 
     def case(self, sides: BaseAndHead) -> VerificationInput:
@@ -276,7 +272,7 @@ class Verification:
         yield from dict.fromkeys(str(reason) for reason in said if reason.rule.startswith(prefix))
 
     def _checks(self, base: str) -> list[DetectedCheck]:
-        found = known_checks(self.config, seen_by_detector(self.trees, base), self.project.root, self.request.caller)
+        found = known_checks(self.config, seen_by_detector(self.trees, base))
         wanted = self.request.only
         unknown = [name for name in wanted if name not in {check.name for check in found}]
         if unknown:
@@ -353,7 +349,7 @@ class SealedEnvironment:
     root: Path
     cache: Path
     logs: Path
-    told: CheckProgress
+    observer: CheckObserver
 
 
 def judge(
@@ -363,12 +359,21 @@ def judge(
     if case.checks or case.named:
         stage.settings.refuse_without("verify.setup", "verify.checks")
     cgroup.sweep()
-    beside = _beside(stage, case)
+    notes = _refuse_tracked(stage, case)
+    beside = _beside(stage, case, notes)
     ground = WorkspaceFactory(
         stage.name, stage.project, stage.trees, stage.settings, stage.wall, stage.caller, stage.root, commit, beside
     )
     runs = CheckRunner(
-        ground, stage.cache / "verify", stage.logs, _surroundings(stage, case, beside), case.base, stage.told
+        ground,
+        stage.cache / "verify",
+        stage.logs,
+        lambda installed: _surroundings(stage, case, beside, installed),
+        case.base,
+        stage.observer,
+        Times(stage.cache / "verify-times.json"),
+        _expected_runs(stage.trees, case),
+        notes=notes,
     )
     sealed = SealedVerification(case, runs, chain, plan_hash)
     if stage.settings.verify.setup:
@@ -378,6 +383,28 @@ def judge(
             stage.project.root, stage.caller, [Path(name) for name in stage.settings.workspace.carry]
         )
     return sealed.judge()
+
+
+def _refuse_tracked(stage: SealedEnvironment, case: VerificationInput) -> set[str]:
+    """Raise if settings carry a path that git tracks on either side; return remarks about what is carried."""
+    git, settings = stage.trees.git, stage.settings.workspace
+    plans = [
+        carry.plan_carry(stage.project, settings, git, tree, base=case.base, bound=True)
+        for tree in (case.head, case.base)
+    ]
+    return set(plans[-1].notes)
+
+
+def _expected_runs(trees: TreeBuilder, case: VerificationInput) -> int:
+    """Return about how many runs a verification takes: base and patch, the patch's own tests, proof of a fix."""
+    before = trees.listing(case.base)
+    changed = (path for path, entry in trees.listing(case.head).items() if before.get(path) != entry)
+    has_tests = any(protected.is_test(path) for path in changed)
+    tests = sum(check.kind == "test" for check in case.checks)
+    own = 2 * tests if has_tests else 0
+    again = 3 if case.track is Track.FIX and tests else 0  # red twice, green once
+    named = sum(2 if check.red_on_base or case.track is Track.FIX else 1 for check in case.named.values())
+    return 2 * len(case.checks) + own + again + named
 
 
 class _SetUp(dict[str, Mapping[Path, Path]]):
@@ -390,45 +417,48 @@ class _SetUp(dict[str, Mapping[Path, Path]]):
     def get(self, tree: str, default: Any = None) -> Any:  # noqa: ANN401, ARG002
         if tree not in self:
             stage = self._stage
-            self[tree] = setup.made(self._ground, tree, self._base, stage.cache / "setup", stage.logs, stage.told)
+            self[tree] = setup.made(self._ground, tree, self._base, stage.cache / "setup", stage.logs, stage.observer)
         return self[tree]
 
 
-def _beside(stage: SealedEnvironment, case: VerificationInput) -> dict[Path, Path]:
-    """Dependencies that lie deeper in the project than those carried anyway: a workspace's own node_modules, say."""
-    if stage.settings.verify.setup:
-        return {}
-    tracked = stage.trees.listing(case.base)
-    known = set(stage.settings.workspace.carry)
-    found = [name for name in detect.beside(case.checks, stage.project.root) if name.strip("/") not in known]
-    return {
-        Path(name): stage.project.root / name
-        for name in found
-        if not any(path == name or path.startswith(f"{name}/") for path in tracked)
-        and checkout.carriable(stage.project, name)
-    }
+def _beside(stage: SealedEnvironment, case: VerificationInput, notes: set[str]) -> dict[Path, Path]:
+    """Return the environments that the checks use, also those deeper in the project, such as a part's node_modules."""
+    root = stage.project.root
+    places = {Path(name): carry.find_source(root, Path(name)) for name in detect.beside(case.checks, root)}
+    notes |= {carry.NOT_CARRIED.format(name=name) for name, source in places.items() if source is None}
+    return {name: source for name, source in places.items() if source is not None}
 
 
-def _surroundings(stage: SealedEnvironment, case: VerificationInput, beside: Mapping[Path, Path]) -> str:
+def _surroundings(
+    stage: SealedEnvironment, case: VerificationInput, beside: Mapping[Path, Path], installed: Mapping[Path, Path]
+) -> str:
+    """Return the hash of all that outcomes depend on, besides tree and command; `installed` is what a set-up made."""
     settings, wall = stage.settings, stage.wall
-    said = [str(wall.level), wall.by, str(wall.network(None)), repr(settings.verify.setup), *settings.run.env_allow]
-    said += [f"{name}={stage.caller.get(name)}" for name in settings.run.env_allow]
-    carried = [] if settings.verify.setup else [stage.project.root / name for name in settings.workspace.carry]
-    carried += beside.values()
-    programs = [check.command[0] for check in case.checks]
-    programs = [os.fspath(stage.project.root / name) if "/" in name else name for name in programs]
-    return environment_key.hashed(said, stage.caller, carried, programs)
+    words = [str(wall.level), wall.by, str(wall.network(None)), repr(settings.verify.setup), *settings.run.env_allow]
+    words += [f"{name}={stage.caller.get(name)}" for name in settings.run.env_allow]
+    plan = carry.plan_carry(
+        stage.project,
+        settings.workspace,
+        stage.trees.git,
+        case.base,
+        base=case.base,
+        bound=True,
+        beside=beside,
+        installed=installed,
+    )
+    return environment_key.hashed(words, stage.caller, plan.sources, installed)
 
 
-def known_checks(
-    settings: config.Config, tree: detect.ProjectFiles, root: Path, caller: Mapping[str, str]
-) -> list[DetectedCheck]:
-    """The project's checks: those its settings name, else those that are found."""
+def known_checks(settings: config.Config, tree: detect.ProjectFiles) -> list[DetectedCheck]:
+    """Return the project's checks: those its settings name, else those that are found.
+
+    Their executables are chosen when they run, after the set-up.
+    """
     named = [
-        detect.configured(tree, one.name, one.run, one.kind, one.cwd)._replace(service=one.service)
-        for one in settings.verify.checks
+        detect.configured(tree, check.name, check.run, check.kind, check.cwd)._replace(service=check.service)
+        for check in settings.verify.checks
     ]
-    return [detect.resolve(check, root, caller) for check in named or detect.checks(tree)]
+    return named or detect.checks(tree)
 
 
 def seen_by_detector(trees: TreeBuilder, tree: str) -> detect.ProjectFiles:
@@ -438,7 +468,8 @@ def seen_by_detector(trees: TreeBuilder, tree: str) -> detect.ProjectFiles:
 def detected(start: Path, caller: Mapping[str, str]) -> list[DetectedCheck]:
     """Return the checks that `verify` would run on the files as they are."""
     root = project.locate(start)
-    return known_checks(config.load(root), detect.ProjectFiles.of_folder(root), root, caller)
+    checks = known_checks(config.load(root), detect.ProjectFiles.of_folder(root))
+    return [detect.resolve(check, root, caller) for check in checks]
 
 
 def as_error(found: Verdict, run_id: str) -> ReflectloopError | None:

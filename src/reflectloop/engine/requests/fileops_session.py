@@ -167,8 +167,11 @@ class _Opening:
         rules = policy.of(self.config.policy, self.folders.root).in_workspace
         domain = TaskOps(self.folders, Base(base.tree, base.commit, level.stamp(())), box, rules)
         self.ops = OpsContext(self.space, box, domain, log, log.logs, policy=rules)
+        self.ops.notes.extend(self.space.notes)
         if log.restarted:
-            self.ops.notes.append("the task or the project is another now: this begins where that stands")
+            self.ops.notes.append(
+                "the task or the project changed since the last request: this one starts from its present state"
+            )
         return FileopsSession(self.folders, self.config, self.ops, log, domain, floor)
 
     def _refuse_editable(self, space: Workspace, level: IsolationLevel) -> None:

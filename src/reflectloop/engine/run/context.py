@@ -39,6 +39,7 @@ from reflectloop.verification.evidence import Chain
 from reflectloop.verification.verdict import Verdict
 from reflectloop.workspace import checkout
 from reflectloop.workspace.added_lines import AddedSecret
+from reflectloop.workspace.carry import environments_beside
 from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.folders import Folders, RunFolder
 from reflectloop.workspace.patch import TouchedFile
@@ -159,11 +160,13 @@ class AdmittedRun(LoadedRun):
             name=f"{self.run_id}.{number}" if number else self.run_id,
             root=self.sandbox_root,
             shared_objects=spaces[0].quarantine if spaces else None,
+            base_tree=self.base.tree,
             carry=self.config.workspace,
+            beside=environments_beside(self.project.root, [step.cwd for step in self.plan.steps]),
             mounted=self.level.mounted,
             bound=self.level.by == "bubblewrap",
         )
-        space.base_tree = self.base.tree
+        self.warnings.extend(note for note in space.notes if note not in self.warnings)
         spaces.append(space)
         return space
 

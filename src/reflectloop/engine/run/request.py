@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
@@ -14,26 +14,33 @@ from reflectloop.errors import ReflectloopError
 from reflectloop.plan.load import LoadedPlan
 from reflectloop.state.journal import JournalEntry
 from reflectloop.terms import Isolation
+from reflectloop.verification.progress import CheckObserver, RunningCheck
 from reflectloop.workspace.folders import RunFolder
 from reflectloop.workspace.patch import TouchedFile
 
 
-class RunObserver(Protocol):
-    """A terminal or a log that shows the progress of a run."""
+class VerifyObserver(CheckObserver, Protocol):
+    """An observer of a verification, alone or at the end of a run."""
 
     def waits(self, why: str) -> None: ...
-    def begins(self, loaded: LoadedPlan, run_id: str) -> None: ...
+
+
+class RunObserver(VerifyObserver, Protocol):
+    """A terminal or a log that shows the progress of a run."""
+
+    def begins(self, loaded: LoadedPlan, run_id: str, done: Collection[str] = ()) -> None: ...
     def happened(self, entry: JournalEntry) -> None: ...
     def command(self, step_id: str, words: str) -> None: ...
-    def output(self, step_id: str, data: bytes) -> None: ...
     def warning(self, step_id: str, words: str) -> None: ...
 
 
 class NullObserver:
+    """Ignores all progress; a base for observers of some of it."""
+
     def waits(self, why: str) -> None:
         pass
 
-    def begins(self, loaded: LoadedPlan, run_id: str) -> None:
+    def begins(self, loaded: LoadedPlan, run_id: str, done: Collection[str] = ()) -> None:
         pass
 
     def happened(self, entry: JournalEntry) -> None:
@@ -42,10 +49,16 @@ class NullObserver:
     def command(self, step_id: str, words: str) -> None:
         pass
 
-    def output(self, step_id: str, data: bytes) -> None:
+    def output(self, name: str, data: bytes) -> None:
         pass
 
     def warning(self, step_id: str, words: str) -> None:
+        pass
+
+    def check_started(self, run: RunningCheck) -> None:
+        pass
+
+    def check_ended(self, run: RunningCheck, summary: str, duration_ms: int, *, ok: bool) -> None:
         pass
 
 
@@ -63,6 +76,7 @@ class RunRequest:
     wait: bool = False
     resume: bool = False  # continue the run whose engine died
     mode: Literal["auto", "git", "copy"] = "auto"
+    approve_file: Path | None = None
     caller: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
 
@@ -73,3 +87,4 @@ class RunOutcome(NamedTuple):
     touched: tuple[TouchedFile, ...]
     error: ReflectloopError | None
     known_fixes: tuple[dict[str, object], ...] = ()  # for that error
+    outcome: str = ""  # the gates' word for people; empty if they did not judge it
