@@ -129,15 +129,18 @@ run = ["{python}", "{mute}"]
     answer = reflectloop(repo.path, "agents", "--check")
     assert answer.code == 0, answer.stderr
     assert "answered in" in answer.stdout
+    assert "no JSON object" not in answer.stdout  # an agent without a role is not asked, since that may cost money
+    answer = reflectloop(repo.path, "agents", "--check", "fine", "mute")
+    assert answer.code == 0, answer.stderr
     assert "7 tokens" in answer.stdout
     assert "error: its result contains no JSON object" in answer.stdout
     assert not (tmp_path / "home" / "x").exists()
     assert not list((tmp_path / "temp").glob("reflectloop-agents-*"))
-    found = rows(repo, check=True)
-    assert found["fine"].tried
-    assert found["fine"].tried.ok
+    found = {row.name: row for row in agent_status.list_agents(repo.path, ("mute",), check=True).rows}
+    assert list(found) == ["mute"]
     assert found["mute"].tried
     assert not found["mute"].tried.ok
+    assert "known: fine, mute, " in repo.run("agents", "nobody").stderr
 
 
 def test_a_bound_agent_that_does_not_answer_is_agent_unavailable(
@@ -156,7 +159,7 @@ def test_an_interrupt_ends_the_check_of_agents(repo: Repo, tmp_path: Path) -> No
     slow = tmp_path / "slow.py"
     slow.write_text("import time; time.sleep(60)")
     settings(repo, f'[agents.slow]\nkind = "command"\nrun = ["{sys.executable}", "{slow}"]\n')
-    engine = start(repo.path, "agents", "--check")
+    engine = start(repo.path, "agents", "--check", "slow")
     assert wait_until(lambda: running(slow))
     engine.send_signal(signal.SIGINT)
     assert engine.wait(30) == 130

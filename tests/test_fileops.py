@@ -57,7 +57,7 @@ def test_requests_continue_from_the_last_one_and_leave_the_users_tree_alone(repo
     repo.write("README.md", "changed by hand\n")
     anew = repo.run("fileops", request_file(repo, "four", {"op": "list_dir"}))
     assert "new.txt" not in anew.stdout
-    assert "another now" in anew.json["proof"]["notes"][0]
+    assert "changed since the last request" in anew.json["proof"]["notes"][0]
     assert repo.workspaces() == []
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from reflectloop.cli.render import fix_line
 from reflectloop.commands import call
 from reflectloop.errors import InvalidInput, NothingToDo
 from reflectloop.lessons import lesson_scopes
@@ -142,6 +143,22 @@ def test_a_fix_of_a_tool_is_reused_and_retired_when_it_stops_helping(repo: Repo)
     [found] = lesson_scopes.list_lessons(room, ["failfix"], STATUSES).lessons
     assert (found.worked, found.failed, found.status) == (2, 3, "retired")
     assert called("false") is None
+
+
+def test_a_fix_that_is_not_of_a_run_is_said_to_be_advice(repo: Repo) -> None:
+    words = ("lessons", "add", "--kind", "failfix", "no six", "--signature", "5e1f0a", "--command", "make six")
+    first = repo.run(*words)
+    assert "it is shown as advice" in first.stdout
+    entry = {
+        "id": "L-1",
+        "worked": 0,
+        "failed": 0,
+        "executable": False,
+        "status": "candidate",
+        "fix": "x",
+        "title": "y",
+    }
+    assert fix_line(entry) == "L-1 (not tried yet, advice): x"
 
 
 def test_listing_lessons_without_any_writes_nothing(repo: Repo) -> None:

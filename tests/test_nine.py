@@ -7,14 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from reflectloop import config
-from reflectloop.engine.agent_tasks import planning
+from reflectloop.engine.agent_tasks import plan_import, planning
 from reflectloop.engine.agent_tasks.planning import PlanRequest
 from reflectloop.engine.agent_tasks.task_runner import TaskResult
 from reflectloop.errors import (
     AgentUnavailable,
     InvalidInput,
+    InvalidPlan,
     NeedsInput,
     SandboxCreateFailed,
 )
@@ -68,6 +70,22 @@ def test_a_step_made_of_commands_needs_no_agent_at_all(crew: Crew) -> None:
     done = crew.work()
     assert done.error is None
     assert not [one for one in crew.history() if isinstance(one, events.AgentAsked)]
+
+
+def test_a_design_is_read_in_yaml_too_and_a_plan_stays_a_plan(tmp_path: Path) -> None:
+    design = tmp_path / "design.yaml"
+    design.write_text(yaml.safe_dump({**DESIGN, "risks": ["none"]}))
+    proposed = plan_import.read(design)
+    assert (proposed.plan.title, proposed.risks) == ("Mend add", ("none",))
+    design.write_text("title: T\ngoal: g\nsteps:\n  - {title: 5, checks: x}\n")
+    with pytest.raises(InvalidInput, match="is no design"):
+        plan_import.read(design)
+    plan = tmp_path / "plan.yaml"
+    plan.write_text("plan:\n  title: T\n  track: direct\n  steps: [{id: a, commands: ['true']}]\n")
+    assert [step.id for step in plan_import.read(plan).plan.steps] == ["a"]
+    plan.write_text("a: [\n")
+    with pytest.raises(InvalidPlan):
+        plan_import.read(plan)
 
 
 def test_commands_that_the_gates_refuse_are_refused_without_an_agent(crew: Crew) -> None:

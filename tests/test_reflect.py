@@ -285,6 +285,18 @@ def test_a_rule_file_with_a_fault_is_refused_with_its_place(tmp_path: Path, chan
     assert str(path) in refused.value.message
 
 
+@pytest.mark.parametrize(
+    ("log", "cause"),
+    [
+        ("E   SyntaxError: '(' was never closed\n", "a file does not parse: SyntaxError: '(' was never closed"),
+        ("collected 0 items\n\n=== no tests ran in 0.09s ===\n", "no test was run: the project has none, or "),
+    ],
+)
+def test_a_cause_names_its_line_and_an_empty_suite_is_no_wrong_selection(tmp_path: Path, log: str, cause: str) -> None:
+    (tmp_path / "log.txt").write_text(log)
+    assert f"likely cause: {cause}" in reflectloop(tmp_path, "diagnose", "log.txt", "--exit-code", "5").stdout
+
+
 def test_diagnose_tells_a_person_the_kind_the_cause_and_the_next_command(tmp_path: Path) -> None:
     (tmp_path / "log.txt").write_text(MISSING.format(where="/x", line=3))
     told = reflectloop(tmp_path, "diagnose", "log.txt", "--exit-code", "1")

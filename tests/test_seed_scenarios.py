@@ -124,7 +124,7 @@ def test_too_few_papers_are_a_wrong_decision_and_are_repaired(lab: Repo) -> None
     }
     amended = next(one for one in known(lab) if one.id == done["amend_contract"][1])
     assert (amended.kind, amended.status) == ("constraint", "active")
-    assert amended.title.startswith("must be met at the least: ")
+    assert amended.title.startswith("minimum requirement: ")
     (checkpoint,) = (lab.path / done["add_checkpoint"][1]).read_text().splitlines()
     assert (json.loads(checkpoint)["ticket_id"], json.loads(checkpoint)["target"]) == (ticket, PAPERS)
     mended = reflect_command.reflect(ReflectionRequest(lab.path, ticket, repair=agent(papers(6))))
@@ -142,7 +142,7 @@ def test_the_critic_names_the_checkpoints_that_reflections_left(lab: Repo) -> No
     lab.write(PAPERS, papers(6))
     again = lab.run("critic", PAPERS, "--requirements", lab.path.parent / "needs.yaml")
     assert again.code == 0
-    assert "checkpoint: half way, look whether this holds: papers" in again.stdout
+    assert "checkpoint: before the end, check that this holds: papers" in again.stdout
 
 
 def test_a_mistake_made_three_times_is_a_lack_of_capability(lab: Repo) -> None:

@@ -260,7 +260,7 @@ def test_parameters_and_messages_are_reported_without_secrets() -> None:
 def test_call_runs_a_command_and_tries_another_when_it_fails(repo: Repo) -> None:
     answer = repo.run("call", "--fallback", "echo instead", "--", "frobnicate", "--all")
     assert (answer.code, answer.stdout) == (0, "instead\n")
-    assert "工具选择错误 (wrong_tool)" in answer.stderr
+    assert "frobnicate: wrong tool: " in answer.stderr
     (written,) = (repo.path / ".reflectloop" / "reflections").iterdir()
     assert json.loads(written.read_text())["failed_params"] == {"command": ["frobnicate", "--all"]}
 

@@ -122,7 +122,7 @@ def _show_report(report: ToolReport) -> None:
     plan = f"again in {action.retry_delay_seconds:g} s" if action.retry_delay_seconds is not None else "not again"
     plan = f"then {action.fallback_tool}" if action.fallback_tool else plan
     echo(
-        f"{paint('yellow', report.failed_tool)}: {report.diagnosis.error_type} ({report.error_type}): "
+        f"{paint('yellow', report.failed_tool)}: {report.error_type.replace('_', ' ')}: "
         f"{report.diagnosis.root_cause}; {action.action}; {plan}",
         err=True,
     )

@@ -28,7 +28,7 @@ def fileops(file: Path, strict: bool, serve: bool, project_dir: Path) -> None:
     """Carry out a request in the workspace of the current task; print the answer, which is always JSON.
 
     \b
-    Example: reflectloop template preflight | reflectloop fileops
+    Example: reflectloop template run_checks 'command=["make", "test"]' | reflectloop fileops
     """
     if serve and file != Path("-"):
         raise click.UsageError("--serve reads standard input, not a FILE.")

@@ -177,8 +177,8 @@ def lessons_add(
 ) -> Answer:
     """Record a lesson. If it is known already, it is counted again instead.
 
-    With --run RUN the title may be left out. A failfix with --command is tried the next time that a step fails the
-    same way.
+    With --run RUN the title may be left out, and the --command of a failfix is tried the next time that a step fails
+    the same way. Without --run it is shown as advice until the failure has occurred twice.
 
     \b
     Example: reflectloop lessons add --kind constraint "never edit generated files"
@@ -199,6 +199,10 @@ def lessons_add(
     lines = [_lesson_line(lesson)]
     if failed_run and lesson.commands and lesson.status == "active":
         lines.append("it is tried when a step fails the same way again; next: reflectloop retry --reason TEXT")
+    elif lesson.commands and lesson.status == "candidate":
+        lines.append(
+            "it is shown as advice, and tried by itself once the failure has occurred twice; at once with --run RUN"
+        )
     lines += [
         Note(f"it contradicts {other}; next: reflectloop lessons retire ID --reason TEXT")
         for other in lesson.contradicts

@@ -234,7 +234,8 @@ def error_lines(error: ReflectloopError) -> list[Note]:
 
 def fix_line(fix: Mapping[str, Any]) -> str:
     """Return a line about a known fix of a blocker."""
-    rate = f"worked {fix['worked']} of {fix['worked'] + fix['failed']}"
+    times = fix["worked"] + fix["failed"]
+    rate = f"worked {fix['worked']} of {times}" if times else "not tried yet"
     use = "is tried by itself" if fix["executable"] else "in dispute" if fix["status"] == "conflict" else "advice"
     return f"{fix['id']} ({rate}, {use}): {fix['fix'] or fix['title']}"
 

@@ -92,7 +92,9 @@ def _lines(report: scans.ScanReport) -> Iterator[str]:
         yield f"{place}:{finding.line}: {grade} {finding.rule} (fingerprint {finding.fingerprint}){further}"
     for file in report.unread:
         yield f"{file.path}: {paint('red', 'not read')}: {file.reason}"
-    if not report.clean:
+    if report.clean:
+        yield Note("no secrets were found")
+    else:
         yield Note("next: remove and change each secret; or accept them: reflectloop scan --write-baseline")
 
 

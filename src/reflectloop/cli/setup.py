@@ -140,19 +140,20 @@ def _cell(attempt: EscapeTest, level: EscapeResults) -> str:
 
 
 @click.command()
-@click.option("--check", is_flag=True, help="Send each agent that is ready a short question, outside the project.")
+@click.argument("names", nargs=-1, metavar="[NAME…]")
+@click.option("--check", is_flag=True, help="Send each agent with a role, or each NAME, a short question.")
 @answers
-def agents(check: bool, project_dir: Path) -> Answer:
-    """List the agents: their roles, whether they are installed, what each can do and what it lacks.
+def agents(names: tuple[str, ...], check: bool, project_dir: Path) -> Answer:
+    """List the agents, or those NAMEd: their roles, whether they are installed, what each can do and what it lacks.
 
     Shows whether a key is set, never the key. Exits 61 if a role is bound to an agent that is not available or
-    did not answer.
+    did not answer. A question is asked outside the project, and is billed like any other.
 
     \b
     Example: reflectloop agents --check
     """
     as_interrupts()
-    table = agent_status.list_agents(project_dir, check=check)
+    table = agent_status.list_agents(project_dir, names, check=check)
     errors = render.error_lines(table.fault) if table.fault else []
     return Answer(table.as_data(), [*_agent_lines(table), *errors], error=table.fault)
 

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 from reflectloop import agents, config, secrets
 from reflectloop.agents import AgentLimits, AgentRequest, Backend, Probe, Reply, claude, codex, subprocess_agent
 from reflectloop.config import KINDS, AgentConfig, Config
-from reflectloop.errors import AgentUnavailable, NotTrusted, ReflectloopError
+from reflectloop.errors import AgentUnavailable, InvalidInput, NotTrusted, ReflectloopError
 from reflectloop.sandbox import isolation
 from reflectloop.sandbox.environment import status
 from reflectloop.sandbox.sandbox import Box, SandboxCommand
@@ -113,16 +113,25 @@ class AgentTable(NamedTuple):
         return {"agents": [row.as_data() for row in self.rows], "unbound_roles": self.free}
 
 
-def list_agents(start: Path, *, check: bool = False) -> AgentTable:
+def list_agents(start: Path, named: Sequence[str] = (), *, check: bool = False) -> AgentTable:
+    """Return all agents, or those named. `check` asks a question of those that are named or have a role."""
     root = _root(start)
     settings = config.load(root)
     secrets.use_detector(secrets.detector_for(settings.secrets, root))
     caller = dict(os.environ)
-    names = list(dict.fromkeys([*settings.agents, *KINDS]))
+    known = list(dict.fromkeys([*settings.agents, *KINDS]))
+    unknown = [name for name in named if name not in known]
+    if unknown:
+        raise InvalidInput(
+            f"there is no agent {unknown[0]!r}; known: {', '.join(known)}", next_step="reflectloop agents"
+        )
+    names = list(dict.fromkeys(named)) or known
     with ThreadPoolExecutor() as pool:
         rows = list(pool.map(lambda name: _row(name, settings, root, caller), names))
     if check:
-        rows = _try_all(rows, settings, root, caller)
+        asked = [row for row in rows if named or row.roles]
+        answered = {row.name: row for row in _try_all(asked, settings, root, caller)}
+        rows = [answered.get(row.name, row) for row in rows]
     free = tuple(role.value for role in Role if settings.roles.bound_to(role) is None)
     return AgentTable(rows, free, tuple(role for role in free if f"roles.{role}" in settings.ignored))
 

@@ -37,7 +37,7 @@ _QUESTIONS: dict[Category, tuple[str, ...]] = {
     "direction": ("what does the goal say, word for word?", "what would show that this is the right direction?"),
 }
 _NOTES: dict[Category, str] = {
-    "completeness": "write down the minimum requirements first; compare half way and at the end",
+    "completeness": "write down the minimum requirements first; compare with them while working and at the end",
     "correctness": "run every check on the output before submitting it; a check that cannot run counts as failed",
     "direction": "restate the goal in one sentence, and have it confirmed, before the work begins",
 }

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
 from reflectloop.agents.answer_models import PlanDesign
 from reflectloop.errors import Fault, InvalidInput
-from reflectloop.plan import drafts
+from reflectloop.plan import drafts, strict_yaml
 from reflectloop.plan import load as plans
 from reflectloop.plan.model import Plan
 from reflectloop.plan.order import sequence
@@ -29,15 +29,9 @@ def of_design(design: PlanDesign, goal: str = "") -> ProposedPlan:
 
 
 def read(path: Path) -> ProposedPlan:
-    if path.suffix != ".json":
-        return _of_plan_file(path)
-    try:
-        content = json.loads(path.read_bytes())
-    except OSError as fault:
-        raise InvalidInput(f"cannot read {path}: {fault.strerror}", next_step="reflectloop tp --from FILE") from fault
-    except (ValueError, RecursionError) as fault:
-        raise InvalidInput(f"{path} is no JSON: {fault}", next_step=f"correct {path}") from fault
-    if isinstance(content, dict) and "plan" in content:
+    """Return the plan in a file: a design as a planner writes it, in JSON or YAML, or a plan of any form."""
+    content = _content(path)
+    if not _is_design(content, path):
         return _of_plan_file(path)
     try:
         return of_design(PlanDesign.model_validate(content))
@@ -49,6 +43,34 @@ def read(path: Path) -> ProposedPlan:
         raise InvalidInput(
             f"{path} is no design: {faults[0]}", next_step=f"correct {path}", faults=faults[1:]
         ) from fault
+
+
+def _content(path: Path) -> Any:  # noqa: ANN401 - any document
+    try:
+        raw = path.read_bytes()
+    except OSError as fault:
+        raise InvalidInput(f"cannot read {path}: {fault.strerror}", next_step="reflectloop tp --from FILE") from fault
+    if path.suffix in (".yaml", ".yml"):
+        try:
+            return strict_yaml.parse(raw).value
+        except strict_yaml.UnreadableYaml:
+            return None  # reading it as a plan reports the fault with its line
+    if path.suffix != ".json":
+        return None
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError) as fault:
+        raise InvalidInput(f"{path} is no JSON: {fault}", next_step=f"correct {path}") from fault
+
+
+def _is_design(content: object, path: Path) -> bool:
+    """Return whether a document is a design: JSON without `plan`, or YAML with a goal and steps without ids."""
+    if path.suffix == ".json":
+        return not (isinstance(content, dict) and "plan" in content)
+    if not isinstance(content, dict) or "goal" not in content:
+        return False
+    steps = content.get("steps")
+    return isinstance(steps, list) and not any(isinstance(step, dict) and "id" in step for step in steps)
 
 
 def _of_plan_file(path: Path) -> ProposedPlan:
