@@ -427,6 +427,17 @@ def test_one_unstable_test_less_is_not_explained_and_a_test_that_comes_and_goes_
     assert unstable.extra == outcomes("at times")
 
 
+def test_tests_named_by_the_time_are_the_same_tests_in_every_run(package: Package) -> None:
+    package.write(
+        "test_pkg.py",
+        "import time\nimport unittest\n\n\nclass T(unittest.TestCase):\n    pass\n\n\n"
+        "setattr(T, f'test_at[{time.time_ns()}]', lambda self: None)\n",
+    )
+    package.commit("a test named by the time")
+    package.write("note.txt", "changed\n")
+    assert not any(package.verify()["comparison"].values())
+
+
 def test_sets_have_one_order_in_every_sealed_run(package: Package) -> None:
     package.settings(
         '[[verify.checks]]\nname = "seed"\nkind = "custom"\nrun = ["sh", "-c", "test $PYTHONHASHSEED = 1"]\n'

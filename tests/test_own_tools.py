@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 
@@ -9,6 +10,7 @@ import pytest
 
 from reflectloop.engine.gating.verify_command import VerifyRequest, verify
 from reflectloop.engine.run.request import NullObserver
+from reflectloop.terms import Track
 from support import Repo
 
 
@@ -76,3 +78,28 @@ def rust_toolchain() -> str | None:
 
 
 RUST = rust_toolchain()
+
+
+@pytest.mark.skipif(RUST is None, reason="needs cargo")
+def test_the_tests_inside_a_rust_source_judge_in_their_old_version(repo: Repo) -> None:
+    repo.write("Cargo.toml", '[package]\nname = "m"\nversion = "0.1.0"\nedition = "2021"\n')
+    repo.write("Cargo.lock", 'version = 3\n\n[[package]]\nname = "m"\nversion = "0.1.0"\n')
+    repo.write("src/lib.rs", LIB)
+    repo.write("reflectloop.toml", '[[verify.checks]]\nname = "cargo"\nrun = ["cargo", "test", "--offline"]\n')
+    repo.commit("a library")
+    caller = {**os.environ, "PATH": f"{RUST}:{os.environ['PATH']}"}
+    repo.write("src/lib.rs", LIB.replace('"-")', '"_")').replace('"a-b"', '"a_b"').replace("c-d", "c_d"))
+    changed = verify(VerifyRequest(repo.path, caller=caller), NullObserver())
+    assert changed.verdict is not None
+    assert changed.verdict.checks[0].sealed.counts.failed == 2
+    assert [(finding.rule, finding.grade) for finding in changed.verdict.findings if finding.grade != "note"] == [
+        ("expectation-changed", "suspect")
+    ]
+    fixed = (
+        LIB.replace('("C d"), "c-d"', '("E f"), "e-f"')
+        .replace("text.to_lower", "text.trim().to_lower")
+        .replace("    t!(one", '    t!(two: " a" => "a");\n    t!(one')
+    )
+    repo.write("src/lib.rs", fixed)
+    proven = verify(VerifyRequest(repo.path, track=Track.FIX, caller=caller), NullObserver())
+    assert proven.error is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from typing import Protocol
 
 
 def shorten(text: str, length: int) -> str:
@@ -63,6 +64,11 @@ class Track(StrEnum):
     DIRECT = "direct"
 
 
+def one_line(text: str) -> str:
+    """Escape unprintable characters: a file name may contain a line break."""
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+
+
 class Decision(StrEnum):
     """The decision on an output, gravest first. Decisions that the engine can repair come before ASK."""
 
@@ -82,6 +88,36 @@ class Decision(StrEnum):
 def gravest(decisions: Iterable[Decision]) -> Decision:
     order = list(Decision)
     return min(decisions, key=order.index, default=Decision.PASS)
+
+
+class OutcomeWord(StrEnum):
+    """The word a person reads: proven, a person must agree, refused, or a tool's fault kept it from being judged."""
+
+    PASS = "PASS"  # noqa: S105 - not a password
+    REVIEW = "REVIEW"
+    REFUSED = "REFUSED"
+    NOT_JUDGED = "NOT JUDGED"
+
+
+class ReasonLike(Protocol):
+    """A reason of a verdict or of a gate."""
+
+    @property
+    def decision(self) -> Decision: ...
+    @property
+    def finding(self) -> str: ...
+    @property
+    def unjudged(self) -> bool: ...
+
+
+def outcome_of(reasons: Iterable[ReasonLike]) -> OutcomeWord:
+    """Return REFUSED if a reason stands that nobody can approve, and REVIEW if a person can approve all of them."""
+    stopping = [reason for reason in reasons if not reason.decision.goes_on]
+    if any(not (reason.finding or reason.decision is Decision.ASK or reason.unjudged) for reason in stopping):
+        return OutcomeWord.REFUSED
+    if any(reason.unjudged for reason in stopping):
+        return OutcomeWord.NOT_JUDGED
+    return OutcomeWord.REVIEW if stopping else OutcomeWord.PASS
 
 
 # Messages by pydantic's error type. Braces are filled from the error's context.

@@ -94,6 +94,7 @@ class TamperFinding(NamedTuple):
     line: int | None
     what: str  # description for a reviewer
     grade: Literal["weakening", "suspect", "note"] = "weakening"  # the first two never allow a PASS
+    details: tuple[str, ...] = ()  # lines that were removed and added, marked - and +
 
 
 class ChangedFile(NamedTuple):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,12 +11,15 @@ from reflectloop import secrets
 from reflectloop.plan.globs import matches_any as is_named
 from reflectloop.plan.model import Check
 from reflectloop.terms import Decision, Track
-from reflectloop.verification import compare, protected, tampering, tools, verdict
+from reflectloop.verification import compare, intended, protected, tampering, tools, verdict
 from reflectloop.verification.check_runner import CheckRun, CheckRunner
 from reflectloop.verification.compare import Comparison
 from reflectloop.verification.evidence import Chain, EvidenceRecord, Level
+from reflectloop.verification.explain import FailureExplainer
+from reflectloop.verification.intended import RunEvidence
 from reflectloop.verification.plan_checks import PlanChecks, scripts
 from reflectloop.verification.result import FINDING_KINDS, ChangedFile, DetectedCheck, TamperFinding, VerificationResult
+from reflectloop.verification.stable_ids import match_unstable_ids
 from reflectloop.verification.verdict import CheckComparison, PatchTests, PlanCheckResult, Verdict, VerdictReason
 
 _TRIES = 2  # repetitions of a newly failing test, before it counts
@@ -38,7 +42,11 @@ _SOURCES = (
     ".php",
     ".sh",
 )
-_CONTEXT = 8 << 20  # bytes of test files that are searched for inputs a patch hard-codes
+# Lists of packages for documentation, linters and releases, which tests do not import.
+_BESIDE_TESTS = re.compile(
+    r"(?i)(?:^|[/_.-])(?:docs?|lint|typing|mypy|style|release|pre-commit|flake8|black)[_.-](?![^/]*(?:test|dev))[^/]*(?:txt|in)$"
+)
+_CONTEXT = 8 << 20  # bytes of tests and settings of base that a patch is compared with
 
 
 @dataclass(frozen=True)
@@ -58,7 +66,8 @@ class VerificationInput:
     named: Mapping[str, Check] = field(default_factory=dict)
     criteria: Mapping[str, str | None] = field(default_factory=dict)  # acceptance criteria with their checks
     has_setup: bool = False
-    doubts: Sequence[str] = ()  # possible secrets in the added lines
+    doubts: Sequence[str] = ()  # possible secrets in the added lines, and files that run by themselves
+    approved: Mapping[str, str] = field(default_factory=dict)  # by finding id: who approved it, and why
 
 
 @dataclass
@@ -70,12 +79,14 @@ class SealedVerification:
     chain: Chain
     plan_hash: str | None = None
     _attempts: dict[tuple[str, ...], int] = field(default_factory=dict)
+    _limits: dict[str, float] = field(default_factory=dict)  # seconds, by check, from the time that base took
 
     def judge(self) -> Verdict:
         """Run all checks and return the verdict."""
         self._lay_out()
         checks = self._suite()
         patch_tests = self._own_tests(checks)
+        checks = self._explained(checks, patch_tests)
         asked = PlanChecks(
             self.runs,
             self.case.base,
@@ -93,20 +104,23 @@ class SealedVerification:
             *(verdict.of_checks(checks, self.case.track) if self.case.checks or not named else []),
             *verdict.of_own(patch_tests),
             *verdict.of_named(named),
-            *(verdict.of_fix(proven) if self.case.track is Track.FIX else []),
+            *(verdict.of_fix(proven) if self.case.track is Track.FIX and not any(map(_unjudged, checks)) else []),
             *self._of_criteria(verdict.held(checks, patch_tests, named)),
             *self._of_dependencies(),
-            *(VerdictReason(Decision.ASK, doubt) for doubt in self.case.doubts),
+            *(VerdictReason(Decision.ASK, doubt, "doubt") for doubt in self.case.doubts),
         ]
+        reasons = verdict.identified(reasons, self.case.base, self.case.head)
+        standing, approved = verdict.split_approved(reasons, self.case.approved)
         total = Comparison()
         for judged in checks:
             total = total.joined(judged.comparison) if not judged.left_out else total
-        level: Level = "L3" if any(not judged.left_out for judged in checks) or named else "L0"
+        ran = any(not judged.left_out and not _unjudged(judged) for judged in checks)
+        level: Level = "L3" if ran or named else "L0"
         return Verdict(
-            verdict.gravest(reasons),
+            verdict.gravest(standing),
             level,
             self.case.track,
-            tuple(reasons),
+            tuple(standing),
             tuple(self.findings),
             tuple(checks),
             tuple(patch_tests),
@@ -120,6 +134,7 @@ class SealedVerification:
                 *(f"{judged.check.name}: {judged.left_out}" for judged in checks if judged.left_out),
                 *sorted(self.runs.notes),
             ),
+            tuple(approved),
         )
 
     # The trees -----------------------------------------------------------------------------------------------
@@ -130,10 +145,16 @@ class SealedVerification:
         self.changes = trees.changes(case.base, case.head)
         self.freed = [change.path for change in self.changes if is_named(change.path, case.lifted)]
         self.restored = [change.path for change in self.changes if self._is_restored(change)]
-        served = [change.path for change in self.changes if protected.serves_tests(change)]
-        self.tree = trees.laid_over(case.head, case.base, self.restored)
-        self.with_tests = trees.laid_over(self.tree, case.head, served)
-        self.base_with_tests = trees.laid_over(case.base, case.head, served)
+        self.served = [change for change in self.changes if protected.serves_tests(change)]
+        served = [change.path for change in self.served]
+        mixed = [change for change in self.changes if self._has_inline_tests(change)]
+        inline = [change.path for change in mixed]
+        restored = trees.laid_over(case.head, case.base, self.restored)
+        self.tree = trees.with_inline_tests(restored, case.base, inline)
+        self.with_tests = trees.laid_over(self.tree, case.head, [*served, *inline])
+        self.base_with_tests = trees.with_inline_tests(trees.laid_over(case.base, case.head, served), case.head, inline)
+        self.served += mixed
+        self.inline = frozenset(inline)
         still_protected = {*served} - {*self.freed}
         self.edited = [
             change.path for change in self.changes if change.path in still_protected and change.before is not None
@@ -158,26 +179,32 @@ class SealedVerification:
         programs = [path for path in scripts(self.case.named.values(), edited) if path in plain]
         return programs if len(plain) > len(programs) else []
 
+    def _has_inline_tests(self, change: ChangedFile) -> bool:
+        return change.path not in {*self.freed, *self.restored} and protected.has_inline_tests(change)
+
     def _is_restored(self, change: ChangedFile) -> bool:
         if change.path in self.freed:
             return False
         return protected.restored(change) or is_named(change.path, self.case.protect)
 
     def _look(self) -> list[TamperFinding]:
-        findings = tampering.look(self.changes, self._tests_of_base())
+        findings = tampering.look(self.changes, self._judging_files_of_base())
         reported = {finding.path for finding in findings}
         known = {change.path: change for change in self.changes}
         notes = [
-            TamperFinding("protected", path, _first(known.get(path)), "is protected; judged as it is in base", "note")
+            TamperFinding(
+                "protected", path, _first(known.get(path)), "is protected: the version of base judged", "note"
+            )
             for path in self.restored
             if path not in reported
         ]
         return findings + notes
 
-    def _tests_of_base(self) -> dict[str, bytes]:
+    def _judging_files_of_base(self) -> dict[str, bytes]:
         trees, room = self.runs.ground.trees, _CONTEXT
         listing = trees.listing(self.case.base)
-        paths = [path for path in listing if protected.is_test(path)]
+        paths = [path for path in listing if protected.is_test(path) or protected.configures(path)]
+        paths.sort(key=protected.is_test)  # settings first, since they are few and short
         contents = trees.contents([listing[path].blob for path in paths])
         out: dict[str, bytes] = {}
         for path in paths:
@@ -192,18 +219,88 @@ class SealedVerification:
         if not self.case.checks:
             return []
         before = self._run(self.case.base, self.case.checks, "on base")
+        self._limits = {name: self.runs.time_limit(ran.result) for name, ran in before.items()}
         after = self._run(self.tree, self.case.checks, "on base + patch, sealed")
-        return [self._judged(check, before[check.name], after[check.name]) for check in self.case.checks]
+        judged = [self._judged(check, before[check.name], after[check.name]) for check in self.case.checks]
+        answered = any(item.check.kind == "test" and _some_pass(item.sealed) for item in judged)
+        return [self._left_out_if_useless(item) for item in judged] if answered else judged
+
+    def _left_out_if_useless(self, judged: CheckComparison) -> CheckComparison:
+        """Leave out a build or a linter that gives no result on base either, since tests judge the change."""
+        base, now = judged.base, judged.sealed
+        useless = base is not None and base.type in compare.NO_ANSWER and now.type in compare.NO_ANSWER
+        if judged.left_out or not useless or judged.check.name in self.case.required:
+            return judged
+        if judged.check.kind not in {*FINDING_KINDS, "build"}:
+            return judged
+        return judged._replace(left_out=f"gives no result on the base either ({now.summary}), so it judges nothing")
 
     def _judged(self, check: DetectedCheck, before: CheckRun, after: CheckRun) -> CheckComparison:
         missing = before.result.type == after.result.type == "tool_missing"
         if missing and check.kind in FINDING_KINDS and check.name not in self.case.required:
             why = f"{check.tool} is configured but not installed here, so it checked nothing"
             return CheckComparison(check, before.result, after.result, Comparison(), why)
-        change = compare.compare(before.result, after.result)
-        if change.newly_failing and after.result.tests:
-            change = change.without(self._flaky(check, change.newly_failing))
-        return CheckComparison(check, before.result, after.result, change)
+        base, now = before.result, after.result
+        change = compare.compare(base, now)
+        if change.vanished and change.added and base.tests and now.tests:
+            base, now = self._with_stable_ids(check, base, now)
+            change = compare.compare(base, now)
+        return CheckComparison(check, base, now, change)
+
+    def _with_stable_ids(
+        self, check: DetectedCheck, base: VerificationResult, now: VerificationResult
+    ) -> tuple[VerificationResult, VerificationResult]:
+        """Match test ids that hold a time or a random value, which a second run of base shows."""
+        second = self._again(self.case.base, check, "on base, once more")
+        ids = match_unstable_ids(base.tests, second.tests, now.tests)
+        known = {name: outcome for name, outcome in base.tests.items() if name not in ids.missing}
+        return (
+            base.model_copy(update={"tests": {**known, **ids.extra}}),
+            now.model_copy(update={"tests": ids.rename(now.tests)}),
+        )
+
+    def _explained(self, checks: list[CheckComparison], patch_tests: Sequence[PatchTests]) -> list[CheckComparison]:
+        """Find out which failures the change meant and which come and go; the runs settle what the text suggests."""
+        explainer = FailureExplainer(
+            self._whole,
+            self._again,
+            self.tree,
+            self.with_tests,
+            self.base_with_tests,
+            self.case.head,
+            self.served,
+            [change for change in self.changes if change.path in self.restored and change not in self.served],
+            self.changes,
+        )
+        own = {tests.check: tests for tests in patch_tests}
+        not_green = _not_green(checks)
+        explained = [explainer.explain(judged, own.get(judged.check.name)) for judged in checks]
+        added = [finding for item in explained for finding in item.findings]
+        counted = [item.judged for item in explained if item.judged.check.kind == "test" and not item.judged.left_out]
+        runs = RunEvidence(
+            self.served,
+            frozenset(name for item in explained for name in item.intended),
+            frozenset(name for item in explained for name in item.removed),
+            not_green,
+            bool(counted) and all(judged.sealed.tests or judged.sealed.ok for judged in counted),
+            frozenset(name for judged in counted for name in judged.sealed.tests),
+            {name: outcome for tests in patch_tests for name, outcome in tests.on_patch.tests.items()},
+        )
+        self.findings = intended.settle(self.findings, added, runs)
+        return [self._without_flaky(item.judged) for item in explained]
+
+    def _without_flaky(self, judged: CheckComparison) -> CheckComparison:
+        change = judged.comparison
+        if not change.newly_failing or not judged.sealed.tests:
+            return judged
+        return judged._replace(comparison=change.without(self._flaky(judged.check, change.newly_failing)))
+
+    def _whole(self, tree: str, check: DetectedCheck, description: str) -> VerificationResult:
+        """Run one check with the builds it needs."""
+        return self._run(tree, [*self._builds(check), check], description)[check.name].result
+
+    def _builds(self, check: DetectedCheck) -> list[DetectedCheck]:
+        return [other for other in self.case.checks if other.kind == "build" and other.cwd == check.cwd]
 
     def _flaky(self, check: DetectedCheck, failing: Sequence[str]) -> list[str]:
         """Return tests that pass when repeated: alone first, then, since order may matter, in a full run."""
@@ -216,16 +313,20 @@ class SealedVerification:
                 continue
             full_run = self._again(self.tree, check, "once more, whole")
             return [name for name in suspects if full_run.tests.get(name, "failed") not in _RED]
+        for _ in range(_TRIES):  # a test that fails on base too, now and then, was flaky before the change
+            on_base = self._again(self.case.base, check, "newly failing tests on base again", suspects)
+            if flaky := [name for name in suspects if on_base.tests.get(name) in _RED]:
+                return flaky
         return []
 
     def _again(self, tree: str, check: DetectedCheck, description: str, only: Sequence[str] = ()) -> VerificationResult:
         """Repeat a check in its own workspace, so that files left by the first run cannot help the second."""
-        builds = [other for other in self.case.checks if other.kind == "build" and other.cwd == check.cwd]
+        builds = self._builds(check)
         chosen = {check.name: list(only)} if only and tools.selection(check, list(only)) else {}
         key = (tree, check.name, *sorted(chosen.get(check.name, ())))
         self._attempts[key] = self._attempts.get(key, 0) + 1
         result = self._run(tree, [*builds, check], description, chosen, self._attempts[key])[check.name].result
-        if chosen and not any(name in result.tests for name in only):
+        if chosen and not _died(result) and not any(name in result.tests for name in only):
             return self._again(tree, check, f"{description}, whole")  # the tool did not recognise these names
         return result
 
@@ -233,33 +334,59 @@ class SealedVerification:
 
     def _own_tests(self, judged: Sequence[CheckComparison]) -> list[PatchTests]:
         changed = [
-            change.path for change in self.changes if change.after is not None and protected.is_test(change.path)
+            change.path
+            for change in self.changes
+            if change.after is not None and (protected.is_test(change.path) or change.path in self.inline)
         ]
-        if not changed or self.with_tests == self.tree:
+        if self.with_tests == self.tree:
             return []
         out = []
         for item in judged:
             files = [path for path in changed if tools.collects(item.check, path)]
-            if item.check.kind == "test" and files and not item.left_out:
+            if item.check.kind != "test" or item.left_out or verdict.no_result_at_all(item):
+                continue
+            if files or not changed:  # where helpers or data alone changed, any test may use them
                 out.append(self._judge_patch_tests(item, files))
         return out
 
     def _judge_patch_tests(self, judged: CheckComparison, files: Sequence[str]) -> PatchTests:
         check = judged.check
-        builds = [other for other in self.case.checks if other.kind == "build" and other.cwd == check.cwd]
-        only = {check.name: [_within(path, check.cwd) for path in files]}
-        now = self._run(self.with_tests, [*builds, check], "its own tests, on base + patch", only)[check.name].result
-        before = self._run(self.base_with_tests, [*builds, check], "its own tests, on base", only)[check.name].result
+        now = self._own_run(self.with_tests, check, "tests of the patch, on base + patch", files)
+        before = self._own_run(self.base_with_tests, check, "tests of the patch, on base", files)
         known = judged.base.tests if judged.base else {}
         failing = [name for name, outcome in now.tests.items() if outcome in _RED and known.get(name) not in _RED]
         if failing:
-            again = self._again(self.with_tests, check, "its own failing tests again", failing)
+            again = self._again(self.with_tests, check, "failing tests of the patch, once more", failing)
             failing = [name for name in failing if again.tests.get(name, "failed") in _RED]
-        # A test whose old version still fails proves nothing with its new version.
+        own_settings: list[str] = []
+        if (failing or (not now.ok and not now.tests)) and self.case.head != self.with_tests:
+            whole = self._own_run(self.case.head, check, "tests of the patch, with the settings of the change", files)
+            own_settings = [name for name in failing or [check.name] if _passes(whole, name)]
+            failing = [name for name in failing if name not in own_settings]
+        # A test whose old version fails on the change proves nothing with its new version, unless a person approves it.
         old = {name for name, outcome in judged.sealed.tests.items() if outcome in _RED}
-        green = [name for name, outcome in now.tests.items() if outcome == "passed" and name not in old]
-        turned = [name for name in green if before.tests.get(name) in _RED]
-        return PatchTests(check.name, before, now, tuple(sorted(turned)), tuple(sorted(failing)))
+        green = [name for name, outcome in now.tests.items() if outcome == "passed"]
+        # A run that crashes or hangs on base does not reach every test: those that never passed there are red.
+        died = _died(before) and now.ok
+        passed = {name for tests in (known, before.tests) for name, outcome in tests.items() if outcome == "passed"}
+        turned = [name for name in green if (name not in passed if died else before.tests.get(name) in _RED)]
+        return PatchTests(
+            check.name,
+            before,
+            now,
+            tuple(sorted(name for name in turned if name not in old)),
+            tuple(sorted(failing)),
+            tuple(sorted(name for name in turned if name in old)),
+            tuple(sorted(own_settings)),
+        )
+
+    def _own_run(self, tree: str, check: DetectedCheck, description: str, files: Sequence[str]) -> VerificationResult:
+        """Run the tests of these files, or the whole check if there are none or the tool finds no test in them."""
+        if not files:
+            return self._whole(tree, check, description)
+        only = {check.name: [_within(path, check.cwd) for path in files]}
+        result = self._run(tree, [*self._builds(check), check], description, only)[check.name].result
+        return self._whole(tree, check, f"{description}, whole") if result.type == "no_tests" else result
 
     # The decision ----------------------------------------------------------------------------------------------
 
@@ -278,6 +405,9 @@ class SealedVerification:
             if tests.red_then_green and not out:
                 judged = by_name[tests.check]
                 out += self._each_time(judged, self.base_with_tests, self.with_tests, tests.red_then_green)
+        for tests in patch_tests:
+            if tests.corrected and not out:  # a finding asks a person about the corrected expectation
+                out += self._each_time(by_name[tests.check], self.base_with_tests, self.with_tests, tests.corrected)
         return out
 
     def _each_time(self, judged: CheckComparison, red: str, green: str, names: Sequence[str]) -> list[str]:
@@ -287,9 +417,12 @@ class SealedVerification:
         remaining = list(names)[:_MOST_FLAKES]
         for _ in range(_TRIES):
             again = self._again(red, judged.check, "red on base, once more", remaining)
-            remaining = [name for name in remaining if again.tests.get(name) in _RED]
+            red_now = ("failed", "error", *((None,) if _died(again) else ()))
+            remaining = [name for name in remaining if again.tests.get(name) in red_now]
             if not remaining:
                 return []
+            if _died(again):
+                break  # seen twice, and each time takes as long as the limit allows
         again = self._again(green, judged.check, "green on base + patch, once more", remaining)
         return [name for name in remaining if again.tests.get(name) == "passed"]
 
@@ -309,13 +442,20 @@ class SealedVerification:
 
     def _of_dependencies(self) -> list[VerdictReason]:
         changed = [change.path for change in self.changes if protected.dependencies(change.path)]
-        if not changed or self.case.has_setup:
+        if self.case.has_setup:
+            return []
+        beside = [path for path in changed if _BESIDE_TESTS.search(path)]
+        changed = [path for path in changed if path not in beside]
+        if beside:
+            self.runs.notes.add(f"{verdict.shown(beside)} changed; the checks ran with the packages installed before")
+        if not changed:
             return []
         return [
             VerdictReason(
                 Decision.ASK,
                 f"{verdict.shown(changed)} changed, but no set-up of dependencies is configured: "
                 "the checks ran with the packages installed before ([verify] setup)",
+                "dependencies-changed",
             )
         ]
 
@@ -329,7 +469,7 @@ class SealedVerification:
         only: Mapping[str, Sequence[str]] | None = None,
         attempt: int = 0,
     ) -> dict[str, CheckRun]:
-        ran = self.runs.on(tree, checks, description, only, attempt)
+        ran = self.runs.on(tree, checks, description, only, attempt, self._limits)
         for check in checks:
             self._note(check, ran[check.name], description)
         return ran
@@ -353,6 +493,35 @@ class SealedVerification:
     def _write_down(self, *, claim: str, **fields: Any) -> None:  # noqa: ANN401 - the fields of a record
         redacted = secrets.current_detector().redact(claim)
         self.chain.add(EvidenceRecord(claim=redacted, base_tree=self.case.base, plan_hash=self.plan_hash, **fields))
+
+
+def _not_green(checks: Iterable[CheckComparison]) -> frozenset[str]:
+    """Return the tests that ran on base and whose old version does not pass on the change."""
+    return frozenset(
+        name
+        for judged in checks
+        if judged.base is not None and not judged.left_out
+        for name, before in judged.base.tests.items()
+        if before not in ("skipped", "xfailed") and judged.sealed.tests.get(name) not in ("passed", "xpassed")
+    )
+
+
+def _unjudged(judged: CheckComparison) -> bool:
+    return not judged.left_out and verdict.no_result_at_all(judged)
+
+
+def _died(result: VerificationResult) -> bool:
+    """Return True if a run crashed or hung before it could report every test."""
+    return result.type in ("crashed", "timeout")
+
+
+def _some_pass(result: VerificationResult) -> bool:
+    return any(outcome in ("passed", "xpassed") for outcome in result.tests.values())
+
+
+def _passes(result: VerificationResult, name: str) -> bool:
+    """Return True if this test passes; a file that could not be collected before passes with all of its tests."""
+    return result.tests[name] == "passed" if name in result.tests else result.ok
 
 
 def _first(change: ChangedFile | None) -> int | None:

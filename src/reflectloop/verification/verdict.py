@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from reflectloop import terms
-from reflectloop.terms import Decision, Track
+from reflectloop import secrets, terms
+from reflectloop.terms import Decision, OutcomeWord, Track
 from reflectloop.verification.compare import NO_ANSWER, Comparison
 from reflectloop.verification.evidence import Level
 from reflectloop.verification.result import FINDING_KINDS, DetectedCheck, TamperFinding, VerificationResult
@@ -15,10 +17,21 @@ _MOST_NAMES = 5  # names listed in a reason
 
 
 class VerdictReason(NamedTuple):
-    """A decision and its explanation."""
+    """A decision and its explanation. A person may approve a reason that has a rule; nobody can approve another."""
 
     decision: Decision
     text: str
+    rule: str = ""
+    finding: str = ""  # the id by which a person approves it; it is bound to base and change
+    unjudged: bool = False  # no check could judge: there is none, or it gave no result on base either
+    details: tuple[str, ...] = ()  # more lines for a reviewer, such as the old and the new text
+
+
+class ApprovedReason(NamedTuple):
+    """A reason that a person approved, and who that was and why."""
+
+    reason: VerdictReason
+    approval: str
 
 
 class CheckComparison(NamedTuple):
@@ -29,6 +42,8 @@ class CheckComparison(NamedTuple):
     sealed: VerificationResult
     comparison: Comparison
     left_out: str = ""  # why the check does not count
+    explained: frozenset[str] = frozenset()  # tests and issues of which a finding of its own says why
+    answered_by: VerificationResult | None = None  # the new version of the tests, if the old one cannot run
 
 
 class PatchTests(NamedTuple):
@@ -39,6 +54,8 @@ class PatchTests(NamedTuple):
     on_patch: VerificationResult
     red_then_green: tuple[str, ...] = ()
     failing: tuple[str, ...] = ()
+    corrected: tuple[str, ...] = ()  # turned from red to green too, but their old version fails on the change
+    own_settings: tuple[str, ...] = ()  # pass only with the settings that the change brings
 
 
 class PlanCheckResult(NamedTuple):
@@ -68,12 +85,42 @@ class Verdict(NamedTuple):
     sealed_tree: str
     restored: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    approved: tuple[ApprovedReason, ...] = ()
+
+    @property
+    def outcome(self) -> OutcomeWord:
+        return terms.outcome_of(self.reasons)
+
+
+def finding_id(base_tree: str, tree: str, rule: str, text: str) -> str:
+    """Return the id of one finding on one change: another base, change, rule or text has another id."""
+    shown = secrets.current_detector().redact(terms.one_line(text))  # as it is stored, so that a reader can check it
+    return hashlib.sha256(json.dumps([base_tree, tree, rule, shown]).encode()).hexdigest()[:10]
+
+
+def identified(reasons: Iterable[VerdictReason], base_tree: str, tree: str) -> list[VerdictReason]:
+    """Give an id to every reason that a person may approve."""
+    return [
+        reason._replace(finding=finding_id(base_tree, tree, reason.rule, reason.text)) if reason.rule else reason
+        for reason in reasons
+    ]
+
+
+def split_approved(
+    reasons: Iterable[VerdictReason], approvals: Mapping[str, str]
+) -> tuple[list[VerdictReason], list[ApprovedReason]]:
+    """Separate the reasons that still stand from those that a person approved."""
+    standing, approved = [], []
+    for reason in reasons:
+        if reason.finding and reason.finding in approvals:
+            approved.append(ApprovedReason(reason, approvals[reason.finding]))
+        else:
+            standing.append(reason)
+    return standing, approved
 
 
 def of_findings(findings: Iterable[TamperFinding], lifted: Iterable[str]) -> list[VerdictReason]:
     """Return REDO for each weakening, or ASK if a person confirmed that the file may change; ASK for each suspect."""
-    from reflectloop.verification import protected  # noqa: PLC0415 - only needed for a verdict
-
     free = set(lifted)
     out = []
     for finding in findings:
@@ -81,12 +128,15 @@ def of_findings(findings: Iterable[TamperFinding], lifted: Iterable[str]) -> lis
         if finding.grade == "weakening":
             out.append(
                 VerdictReason(
-                    Decision.ASK if finding.path in free else Decision.REDO, f"{place}: {finding.what} ({finding.rule})"
+                    Decision.ASK if finding.path in free else Decision.REDO,
+                    f"{place}: {finding.what} ({finding.rule})",
+                    finding.rule,
+                    details=finding.details,
                 )
             )
         elif finding.grade == "suspect" and finding.path not in free:
-            how = "; allow it with may_change_protected in the plan" if protected.guard(finding.path) else ""
-            out.append(VerdictReason(Decision.ASK, f"{place}: {finding.what} ({finding.rule}){how}"))
+            text = f"{place}: {finding.what} ({finding.rule})"
+            out.append(VerdictReason(Decision.ASK, text, finding.rule, details=finding.details))
     return out
 
 
@@ -96,27 +146,32 @@ def of_checks(checks: Sequence[CheckComparison], track: Track | None) -> list[Ve
     if not counted:
         out.append(
             VerdictReason(
-                Decision.RETRY, "no check of this project is known, so nothing was proven; name one: reflectloop detect"
+                Decision.RETRY,
+                "no check of this project is known, so nothing was proven; name one: reflectloop detect",
+                unjudged=True,
             )
         )
     elif not any(judged.check.kind not in FINDING_KINDS for judged in counted):
-        out.append(VerdictReason(Decision.RETRY, "only linters ran: no test and no build of this project"))
+        out.append(
+            VerdictReason(Decision.RETRY, "only linters ran: no test and no build of this project", unjudged=True)
+        )
     return out
 
 
 def _of_check(judged: CheckComparison, track: Track | None) -> list[VerdictReason]:
     name, change, now = judged.check.name, judged.comparison, judged.sealed
     out = []
-    for what, names in (
-        ("newly failing", change.newly_failing),
-        ("no longer run", change.vanished),
-        ("newly skipped", change.now_skipped),
+    for what, names, rule in (
+        ("newly failing", change.newly_failing, ""),
+        ("no longer run", change.vanished, "tests-gone"),
+        ("newly skipped", change.now_skipped, "tests-skipped"),
     ):
         if names:
-            out.append(VerdictReason(Decision.RETRY, f"{name}: {what}: {shown(names)}"))
-    if not out and not now.ok and not _as_bad_before(judged):
-        out.append(VerdictReason(Decision.RETRY, f"{name}: {now.summary} ({now.type}){_hint(judged)}"))
-    if track is Track.REFACTOR and change.fixed and not out:
+            out.append(VerdictReason(Decision.RETRY, f"{name}: {what}: {shown(names)}", rule))
+    if not out and not now.ok and not _as_bad_before(judged) and not _is_explained(judged):
+        text = f"{name}: {now.summary} ({now.type}){_hint(judged)}"
+        out.append(VerdictReason(Decision.RETRY, text, unjudged=no_result_at_all(judged)))
+    if track is Track.REFACTOR and change.fixed and not out and judged.check.kind not in FINDING_KINDS:
         out.append(
             VerdictReason(
                 Decision.RETRY,
@@ -124,6 +179,28 @@ def _of_check(judged: CheckComparison, track: Track | None) -> list[VerdictReaso
             )
         )
     return out
+
+
+def _is_explained(judged: CheckComparison) -> bool:
+    """Return True if findings say why this check fails, for each of its failures."""
+    if not judged.explained:
+        return False
+    if judged.answered_by is not None or judged.check.kind in FINDING_KINDS:
+        return True
+    red = {name for name, outcome in judged.sealed.tests.items() if outcome in ("failed", "error")}
+    return red <= {*judged.explained, *judged.comparison.pre_existing, *judged.comparison.flaky}
+
+
+def no_result_at_all(judged: CheckComparison) -> bool:
+    """Return True if the check gave no result on base either: then the tool is at fault, or its environment."""
+    base, now = judged.base, judged.sealed
+    if base is None or base.type not in NO_ANSWER or now.type not in NO_ANSWER:
+        return False
+    return not _some_pass(base) and not _some_pass(now)
+
+
+def _some_pass(result: VerificationResult) -> bool:
+    return any(outcome in ("passed", "xpassed") for outcome in result.tests.values())
 
 
 def _hint(judged: CheckComparison) -> str:
@@ -137,11 +214,20 @@ def _hint(judged: CheckComparison) -> str:
 
 def _as_bad_before(judged: CheckComparison) -> bool:
     """Return True if the same failures exist on base, so that they are not the fault of this change."""
-    if judged.base is None or judged.base.ok or judged.sealed.type in NO_ANSWER:
+    base, now = judged.base, judged.sealed
+    if base is None or base.ok:
+        return False
+    if _some_pass(base) and _some_pass(
+        now
+    ):  # no test got worse; the check may end badly for one other reason, the same as before
+        return now.type not in NO_ANSWER or (
+            now.type == base.type != "timeout" and now.exit_code == base.exit_code and now.exit_code is not None
+        )
+    if now.type in NO_ANSWER:
         return False
     if judged.check.kind in FINDING_KINDS:
-        return bool(judged.base.details)
-    return bool(judged.sealed.tests) or _counts_no_worse(judged.base, judged.sealed)
+        return bool(base.details)
+    return _counts_no_worse(base, now)
 
 
 def _counts_no_worse(base: VerificationResult, now: VerificationResult) -> bool:
@@ -160,7 +246,11 @@ def of_own(all_patch_tests: Iterable[PatchTests]) -> list[VerdictReason]:
                     Decision.RETRY, f"{patch_tests.check}: tests of the patch fail: {shown(patch_tests.failing)}"
                 )
             )
-        elif not patch_tests.on_patch.ok and patch_tests.on_patch.type != "no_tests" and not patch_tests.on_patch.tests:
+        elif patch_tests.own_settings:
+            names = shown(patch_tests.own_settings)
+            text = f"{patch_tests.check}: tests of the patch pass only with the settings that it brings: {names}"
+            out.append(VerdictReason(Decision.ASK, text, "passes-with-own-settings"))
+        elif not patch_tests.on_patch.ok and not patch_tests.on_patch.tests:
             out.append(
                 VerdictReason(
                     Decision.RETRY, f"{patch_tests.check}: tests of the patch: {patch_tests.on_patch.summary}"
@@ -178,7 +268,8 @@ def of_named(named: Iterable[PlanCheckResult]) -> list[VerdictReason]:
             out.append(VerdictReason(Decision.RETRY, f"check {check.name} must fail on base, but already passes there"))
         elif check.edited:
             why = f"check {check.name} passes only with the change's version of {shown(check.edited)}"
-            out.append(VerdictReason(Decision.ASK, f"{why}, not with the previous version"))
+            text = f"{why}, not with the previous version"
+            out.append(VerdictReason(Decision.ASK, text, "check-needs-edited-tests"))
     return out
 
 
