@@ -23,7 +23,7 @@ _PLAIN, _DIM, _GREEN, _RED, _PROMPT = "#d0d4da", "#7d8590", "#57ab5a", "#f47067"
 _COLOURS = (
     (re.compile(r"^\$ "), _PROMPT),
     (re.compile(r"^(✓|OK|\+|PASS)"), _GREEN),
-    (re.compile(r"^(✗|-|REDO|  REDO|  RETRY|\s+→)"), _RED),
+    (re.compile(r"^(✗|-|REVIEW|REFUSED|\s+→)"), _RED),
     (re.compile(r"^(·|next:|diff|index|@@|  note)"), _DIM),
 )
 

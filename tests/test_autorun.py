@@ -251,7 +251,8 @@ def test_verify_does_not_ask_about_a_removed_file(shop: Repo) -> None:
 def test_a_run_that_adds_an_autorun_file_asks(shop: Repo) -> None:
     done = planned(shop, "mkdir -p .devcontainer && echo '{}' > .devcontainer/devcontainer.json")
     assert done.code == 33
-    assert "GATE_REJECTED: ASK: .devcontainer/devcontainer.json:" in done.stderr
+    assert "\nREVIEW: 1 finding for a person to approve (GATE_REJECTED)\n" in done.stderr
+    assert ": .devcontainer/devcontainer.json:" in done.stderr
     assert "autorun.container" in done.stderr
 
 
@@ -292,7 +293,7 @@ def test_a_fileops_task_asks_about_an_autorun_file(shop: Repo) -> None:
     assert answer["status"] == "ok", answer
     outcome = run(RunRequest(shop.path, resume=True))
     assert outcome.error
-    assert "ASK: .githooks/pre-push" in str(outcome.error)
+    assert "REVIEW: .githooks/pre-push" in str(outcome.error)
 
 
 WORKFLOW = """

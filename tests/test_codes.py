@@ -41,6 +41,11 @@ def _no_commits(repo: Repo) -> Answer:
     return reflectloop(repo.path.parent / "empty", "run", "--json", str(repo.steps("true")))
 
 
+def _unrunnable(repo: Repo) -> Answer:
+    repo.write("src/app.py", "VALUE = 2\n")
+    return repo.run("verify", "--json")
+
+
 def _locked(repo: Repo) -> Answer:
     engine = start(repo.path, "run", str(repo.steps("sleep 30")))
     try:
@@ -144,6 +149,7 @@ STORIES = [
     Story("LOCKED", 50, _locked),
     Story("STATE_DAMAGED", 51, _damaged),
     Story("NO_SPACE", 52, lambda repo: repo.run("run", "--json", "--sandbox-root", "/proc/x", repo.steps("true"))),
+    Story("NOT_JUDGED", 53, _unrunnable),
     Story("AGENT_FAILED", 60, _speechless),
     Story("AGENT_UNAVAILABLE", 61, lambda repo: repo.run("run", "--json", repo.plan(AGENT)), ["role:executor"]),
     Story("SANDBOX_ESCAPE", 98, lambda repo: repo.run("run", "--json", repo.steps("true", cwd=".."))),

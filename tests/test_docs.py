@@ -44,7 +44,7 @@ def test_the_readmes_plan_does_what_the_readme_says(repo: Repo) -> None:
         "Round the number of pages up",
         "[1/2] red",
         "[2/2] fix",
-        "OK: 1 file(s) changed; next: reflectloop apply",
+        "PASS: 1 file(s) changed; next: reflectloop apply",
     ):
         assert line in answer.stderr
         assert line in (ROOT / "README.md").read_text()

@@ -172,7 +172,7 @@ def test_a_rejected_report_leaves_the_failed_checkbox_empty() -> None:
         GateRun(make_contract(files_changed=["app.py", "b.py"]), changes=[changed_file(), changed_file("b.py")]).report
     )
     assert "- [ ] Boundaries and permissions" in page
-    assert "❌ REJECT · REDO" in page
+    assert "❌ REFUSED · REJECT · REDO" in page
     assert "定" not in page.split("### Gates")[1].split("####")[0]
 
 

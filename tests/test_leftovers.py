@@ -121,7 +121,7 @@ def test_reports_are_not_read_through_a_link_above_them(repo: Repo, machine: Mac
     repo.commit("a project")
     repo.write("README.md", "# changed\n")
     done = machine.verify(repo)
-    assert done.code == 32, done.stdout
+    assert done.code == 53, done.stdout
     assert b"of_another_project" not in stored(repo)
 
 

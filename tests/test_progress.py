@@ -12,10 +12,12 @@ import click
 import pytest
 from rich.console import Console
 
+from gate_builders import FULL_CONTRACT
 from reflectloop.cli.main import cli
 from reflectloop.cli.progress import NEXT_RUN, Terminal
 from reflectloop.engine.gating.verify_command import VerifyRequest, verify
 from reflectloop.engine.run.request import NullObserver
+from reflectloop.errors import NothingToDo
 from reflectloop.verification.progress import RunningCheck, TestCounter, Times
 from support import Repo, start, wait_until
 
@@ -198,3 +200,67 @@ def interrupt_in_step(repo: Repo, path: Path, step: str) -> None:
     assert wait_until(has_begun)
     engine.send_signal(signal.SIGINT)
     engine.wait()
+
+
+def test_a_verification_is_listed_shown_and_its_logs_are_printed(repo: Repo) -> None:
+    repo.weaken()
+    settings = (repo.path / "reflectloop.toml").read_text()
+    checks = '[{name = "unit", run = ["sh", "-c", "echo starting; python3 -m no_such_runner"], kind = "test"}]'
+    repo.write("reflectloop.toml", f"{settings}[verify]\nchecks = {checks}\n")
+    repo.commit("a check whose tool is missing")
+    repo.write("src/app.py", "print('hi')\n")
+    done = repo.run("verify", "--json")
+    run_id = done.envelope["run_id"]
+    [fault] = done.json["data"]["faults"]
+    assert fault["check"] == "unit"
+    assert "no_such_runner" in fault["cause"] + fault["summary"]
+    assert fault["last_lines"][0] == "starting"
+    told = repo.run("verify").stderr
+    assert "(about " not in told  # how soon a tool is found to be missing says nothing of how long tests take
+    assert "unit: likely cause: " in told
+    assert "| starting" in told
+    assert f"  log: {repo.path}/.reflectloop/verifications/" in told
+    again = repo.run("verify", "--json").envelope["run_id"]  # it uses the results of the first one
+    assert "starting" in repo.run("log", again, "unit").stdout
+    assert f"{run_id}  verify  NOT JUDGED" in repo.run("status", "--all").stdout
+    shown = repo.run("show", run_id).stdout
+    assert f"{run_id}: verify: NOT JUDGED" in shown
+    assert "unit: likely cause: " in shown
+    assert "starting" in repo.run("log", run_id, "unit").stdout
+    assert "verify: NOT JUDGED" in repo.run("show").stdout  # nothing else has run here
+    assert repo.run("log", run_id, "other").code == NothingToDo.exit_code
+    assert "is a verification" in repo.run("apply", run_id).stderr
+    assert f"logs: {repo.path}" in repo.run("receipt", "show", run_id).stdout
+    contract = {**FULL_CONTRACT, "track": "feature", "files_changed": ["src/app.py"], "may_change": ["src"]}
+    path = repo.path.parent / "contract.json"
+    path.write_text(json.dumps(contract))
+    gated = repo.run("gate", "--contract", str(path)).stderr
+    assert "unit: likely cause: " in gated
+    assert "  gate  " in repo.run("status", "--all").stdout
+    [page] = (repo.path / ".reflectloop" / "verifications").glob("*/gates.md")
+    assert "## Checks without a result" in page.read_text()
+    steps = [{"id": "P-1", "commands": ["echo 'print(1)' > src/app.py"]}]
+    plan = repo.plan(json.dumps({"plan": {"title": "T", "track": "refactor", "steps": steps}}))
+    assert "warning: unit: likely cause: " in repo.run("run", plan).stderr
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_an_interrupted_verification_says_so_and_is_listed(repo: Repo, form: tuple[str, ...]) -> None:
+    gate = repo.gate()
+    settings = (repo.path / "reflectloop.toml").read_text()
+    command = f"touch {gate.path}.begun; {gate.wait}"
+    repo.write(
+        "reflectloop.toml", f'{settings}[verify]\nchecks = [{{name = "unit", run = ["sh", "-c", "{command}"]}}]\n'
+    )
+    repo.commit("a check that waits")
+    repo.write("src/app.py", "print('hi')\n")
+    engine = start(repo.path, "verify", *form)
+    assert wait_until(Path(f"{gate.path}.begun").exists)
+    engine.send_signal(signal.SIGINT)
+    done = engine.ended()
+    assert done.code == 130
+    if form:
+        assert json.loads(done.stdout)["envelope"]["error_code"] == "INTERRUPTED"
+    else:
+        assert b"INTERRUPTED: stopped by ^C or a signal\nnext: run the same command again\n" in done.stderr
+    assert "verify  not finished" in repo.run("status", "--all").stdout

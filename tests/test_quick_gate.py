@@ -97,7 +97,7 @@ def plan(repo: Repo, broken: str) -> Any:
 def test_the_next_batch_starts_only_when_the_broken_one_is_fixed(repo: Repo) -> None:
     done = repo.run("run", "--json", plan(repo, "def f(:"))
     assert done.code == 32, done.stdout
-    assert "batch left,right: RETRY: left.py:1: does not parse" in done.envelope["message"]
+    assert "batch left,right: REFUSED: left.py:1: does not parse" in done.envelope["message"]
     assert [step["id"] for step in done.json["data"]["steps"]] == ["left", "right"]
     [journal] = (repo.path / ".reflectloop" / "tasks").glob("*/journal.jsonl")
     events = [json.loads(line) for line in journal.read_text().splitlines()]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from reflectloop.errors import InvalidInput
 from reflectloop.plan.globs import matches_any
-from reflectloop.terms import Decision, Track
+from reflectloop.terms import Decision, OutcomeWord, Track, outcome_of
 from reflectloop.verification import compare, evidence, verdict
 from reflectloop.verification.evidence import Chain, EvidenceRecord
 from reflectloop.verification.result import (
@@ -111,6 +111,44 @@ def test_a_check_without_an_answer_is_no_pass_though_base_had_none_either(came: 
     assert verdict.gravest(verdict.of_checks([one], None)) is Decision.RETRY
 
 
+def test_a_check_that_gave_no_result_on_base_either_is_the_tools_fault() -> None:
+    one = judged(result(ok=False, came="crashed"), result(ok=False, came="crashed"))
+    assert outcome_of(verdict.of_checks([one], None)) is OutcomeWord.NOT_JUDGED
+    crashes_now = judged(result(a="passed"), result(ok=False, came="crashed"))
+    assert outcome_of(verdict.of_checks([crashes_now], None)) is OutcomeWord.REFUSED
+
+
+def test_a_test_that_breaks_is_seen_though_the_check_ended_badly_on_base_for_another_reason() -> None:
+    base = result(ok=False, came="crashed", a="passed", b="passed")  # say, the coverage is too low
+    broken = judged(base, result(ok=False, a="passed", b="failed"))
+    assert broken.comparison.newly_failing == ("b",)
+    assert outcome_of(verdict.of_checks([broken], None)) is OutcomeWord.REFUSED
+    lost = judged(base, result(ok=False, came="crashed", a="passed"))
+    assert lost.comparison.vanished == ("b",)
+
+
+def test_a_check_that_ends_badly_for_the_same_other_reason_is_not_this_changes_fault() -> None:
+    base = result(ok=False, came="crashed", a="passed").model_copy(update={"exit_code": 1})
+    assert verdict.of_checks([judged(base, base)], None) == []
+    killed = base.model_copy(update={"exit_code": -9})
+    assert outcome_of(verdict.of_checks([judged(base, killed)], None)) is OutcomeWord.REFUSED
+
+
+def test_tests_that_fail_are_new_failures_where_base_gave_no_result() -> None:
+    one = judged(result(ok=False, came="timeout"), result(ok=False, a="failed", b="passed"))
+    assert one.comparison.newly_failing == ("a",)
+
+
+def test_a_reason_with_a_rule_can_be_approved_for_this_change_alone() -> None:
+    weakened = verdict.of_findings([TamperFinding("skip-added", "tests/test_a.py", 3, "skips the test")], [])
+    (mine,) = verdict.identified(weakened, "base", "tree")
+    assert outcome_of([mine]) is OutcomeWord.REVIEW
+    assert verdict.split_approved([mine], {mine.finding: "Ann: agreed"})[0] == []
+    (other,) = verdict.identified(weakened, "base", "another tree")
+    assert verdict.split_approved([other], {mine.finding: "Ann: agreed"})[0] == [other]
+    assert outcome_of([mine, *verdict.of_fix([])]) is OutcomeWord.REFUSED
+
+
 def test_old_failures_alone_are_not_this_changes_fault() -> None:
     one = judged(result(ok=False, a="failed", b="passed"), result(ok=False, a="failed", b="passed"))
     assert verdict.of_checks([one], None) == []
@@ -125,6 +163,15 @@ def test_a_refactoring_that_changes_an_outcome_is_none() -> None:
     one = judged(result(ok=False, a="failed", b="passed"), result(a="passed", b="passed"))
     assert verdict.of_checks([one], Track.FEATURE) == []
     assert verdict.gravest(verdict.of_checks([one], Track.REFACTOR)) is Decision.RETRY
+
+
+def test_a_refactoring_may_remove_an_issue_of_a_linter() -> None:
+    issue = Detail(file="a.py", line=3, rule="UP035", error="import from collections.abc")
+    old = result(ok=False, kind="lint").model_copy(update={"type": "lint", "details": (issue,)})
+    one = judged(old, result(kind="lint"), kind="lint")
+    assert one.comparison.fixed
+    tests = judged(result(a="passed"), result(a="passed"))
+    assert verdict.of_checks([one, tests], Track.REFACTOR) == []
 
 
 def test_a_weakening_is_thrown_away_unless_a_person_freed_the_file() -> None:

@@ -114,6 +114,17 @@ def test_a_change_that_breaks_a_passing_test_is_refused_by_its_name(calc: Calc) 
     assert "test_mul" in texts(found)
 
 
+def test_a_refusal_begins_with_what_fails_and_shows_its_message(calc: Calc) -> None:
+    calc.edit("calc.py", "return a * b", "return a ** b")
+    calc.edit("tests/test_calc.py", "@pytest.mark.param", "@pytest.mark.skip(reason='later')\n@pytest.mark.param")
+    shown = calc.say().stderr
+    lines = shown[shown.index("REFUSED") :].splitlines()
+    assert lines[:2] == ["REFUSED", "  pytest: newly failing: tests/test_calc.py::test_mul"]
+    assert lines[3].endswith("(skip-added)")
+    assert lines[4] == "  tests/test_calc.py::test_mul: assert 8 == 6 (tests/test_calc.py:12)"
+    assert Path(lines[5].removeprefix("  log: ")).is_file()
+
+
 def test_an_edited_test_does_not_judge_the_change(calc: Calc) -> None:
     calc.edit("tests/test_calc.py", "assert add(a, b) == c", "assert True")
     found = calc.verify("--track", "fix")
@@ -159,6 +170,25 @@ def test_an_unrelated_change_of_the_same_file_is_not(calc: Calc) -> None:
     calc.fix()
     calc.edit("pyproject.toml", 'version = "0.1"', 'version = "0.2"')
     assert calc.verify("--track", "fix", code=0)["restored"] == []
+
+
+def test_settings_from_init_and_committed_lessons_are_no_reason_to_refuse(calc: Calc) -> None:
+    assert calc.run("init").code == 0
+    calc.fix()
+    calc.verify(code=0)
+    calc.write(".gitignore", "__pycache__\n")
+    calc.run("lessons", "add", "--kind", "constraint", "never edit generated files")
+    calc.commit("settings, a fix and a lesson")
+    calc.edit("calc.py", "return a * b", "return b * a")
+    calc.verify(code=0)
+    calc.verify("--base", "HEAD~1", code=0)
+    calc.git("checkout", "-q", "-b", "topic")
+    calc.run("lessons", "add", "--kind", "failfix", "no six", "--signature", "5e1f0a", "--command", "make six")
+    calc.commit("a lesson that runs something")
+    calc.git("checkout", "-q", "main")
+    found = calc.verify("--branch", "topic", code=33)
+    assert [finding["rule"] for finding in found["findings"] if finding["grade"] != "note"] == ["lesson"]
+    assert "make six" in texts(found)
 
 
 def test_a_patch_file_is_judged_without_the_working_tree(calc: Calc) -> None:
@@ -231,14 +261,14 @@ def test_nothing_collected_is_no_pass(calc: Calc) -> None:
     calc.write("tests/test_none.py", "x = 1\n")
     calc.commit("no tests")
     calc.edit("calc.py", "a - b", "a + b")
-    found = calc.verify(code=32)
+    found = calc.verify(code=53)
     assert found["checks"][-1]["sealed"]["type"] == "no_tests"
 
 
 def test_a_project_without_checks_is_unknown_and_that_is_no_pass(repo: Repo) -> None:
     repo.write("src/app.py", "print('changed')\n")
     done = repo.run("verify", "--json")
-    assert done.code == 32
+    assert done.code == 53
     assert "no check of this project is known" in done.envelope["message"]
 
 
@@ -322,7 +352,7 @@ def test_a_receipt_is_checked_offline(calc: Calc) -> None:
     bad = calc.run("receipt", "verify", run_id)
     assert bad.code == 12
     assert "changes.patch is not the file that was written" in bad.stderr
-    assert "PASS at L3" in calc.run("receipt", "show", run_id).stdout
+    assert "PASS (evidence L3)" in calc.run("receipt", "show", run_id).stdout
 
 
 def test_protected_files_are_listed_with_the_reason(calc: Calc) -> None:
@@ -438,7 +468,7 @@ def test_a_check_that_needs_a_server_has_one_on_a_loopback_of_its_own(calc: Calc
     calc.edit("reflectloop.toml", '"-m", "http.server"', '"-c", "import sys; sys.exit(\'no server today\')", "--"')
     calc.commit("a server that does not come up")
     calc.edit("calc.py", "a + b", "b + a")
-    found = calc.verify(code=32)
+    found = calc.verify(code=53)
     log = Path(found["checks"][0]["sealed"]["log_path"]).read_text()
     assert "did not answer" in log
     assert "no server today" in log
@@ -486,3 +516,12 @@ def test_outcomes_that_came_with_a_project_are_not_believed(calc: Calc) -> None:
     assert kept
     (calc.path / ".reflectloop" / "owner.json").write_text("{}")
     assert "pytest on base" in calc.say().stderr
+
+
+def test_a_new_file_of_settings_that_hides_those_of_base_is_asked_about(calc: Calc) -> None:
+    calc.fix()
+    calc.write("setup.cfg", "[mypy]\nstrict = true\n")
+    calc.commit("mended")
+    calc.write("mypy.ini", "[mypy]\npretty = true\n")
+    found = calc.verify(code=33)
+    assert [reason["rule"] for reason in found["reasons"]] == ["config-added"]

@@ -28,7 +28,7 @@ from reflectloop.plan.load import load
 from reflectloop.plan.model import Plan
 from reflectloop.state.journal import JournalEntry
 from reflectloop.system import files
-from reflectloop.terms import Decision, Isolation, Track
+from reflectloop.terms import Decision, Isolation, OutcomeWord, Track
 from reflectloop.workspace.folders import open_project_dirs
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "GateSummary",
     "Isolation",
     "LocatedSecret",
+    "OutcomeWord",
     "Plan",
     "RunSummary",
     "ScanReport",
@@ -91,6 +92,8 @@ class VerifySummary:
     """The verdict on a change. `data` has all of it, as `reflectloop verify --json` prints it."""
 
     ok: bool
+    outcome: OutcomeWord
+    findings: tuple[str, ...]  # ids of what a person may approve: `reflectloop approve RUN`, typed by that person
     decision: Decision
     level: str
     reasons: tuple[str, ...]
@@ -105,6 +108,8 @@ class GateSummary:
     """The decision of the four gates. `data` has all of it, as `reflectloop gate --json` prints it."""
 
     ok: bool
+    outcome: OutcomeWord
+    findings: tuple[str, ...]  # ids of what a person may approve
     decision: str
     level: str | None
     reasons: tuple[str, ...]
@@ -217,6 +222,8 @@ def verify(
         raise outcome.error or TypeError("a verification without a verdict has an error")
     return VerifySummary(
         ok=outcome.error is None,
+        outcome=verdict.outcome,
+        findings=tuple(reason.finding for reason in verdict.reasons if reason.finding),
         decision=verdict.decision,
         level=str(verdict.level),
         reasons=tuple(f"{reason.decision} {reason.text}" for reason in verdict.reasons),
@@ -248,6 +255,8 @@ def gate(
     )
     return GateSummary(
         ok=result.error is None,
+        outcome=result.report.outcome,
+        findings=tuple(reason.finding for reason in result.report.last.reasons if reason.finding),
         decision=result.data["decision"],
         level=result.data["level"],
         reasons=tuple(reasons),

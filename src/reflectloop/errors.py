@@ -62,6 +62,8 @@ class ReflectloopError(Exception):
     when: ClassVar[str]
     default_next: ClassVar[str] = "reflectloop status"
     stops: bool = False  # whether it holds the project, besides the codes that always do
+    review: bool = False  # whether a person may approve what stopped the work
+    asks: bool = False  # whether nobody but a person can go on
 
     def __init__(
         self,
@@ -162,7 +164,7 @@ class SandboxCreateFailed(MachineFault):
     code, exit_code, when = (
         "SANDBOX_CREATE_FAILED",
         20,
-        "the workspace or the isolation asked for is not to be had",
+        "the workspace could not be made, or not with the isolation that was asked for",
     )
 
 
@@ -178,6 +180,14 @@ class StateDamaged(MachineFault):
 class NoSpace(MachineFault):
     code, exit_code, when = "NO_SPACE", 52, "the disk is full or the folder cannot be written"
     default_next = "df -h . ; reflectloop doctor"
+
+
+class NotJudged(MachineFault):
+    code, exit_code, when = (
+        "NOT_JUDGED",
+        53,
+        "no check could judge the change: there is none, or it gave no result on the base either",
+    )
 
 
 class AgentFailed(MachineFault):

@@ -6,6 +6,7 @@ from typing import Literal
 
 from reflectloop.state.fold import COUNTED, RunState, Task, TaskKind
 from reflectloop.state.transitions import TaskState
+from reflectloop.terms import OutcomeWord
 
 GATE = "gate:"  # prefix of the key of a task that `gate` opened without a plan
 NEW_RUN = "reflectloop run PLAN"
@@ -44,6 +45,8 @@ def for_status(task: Task | None, run: RunState | None, activity: Activity, *, t
     """Return the command after `status`: for the last run that it shows."""
     if task is None or run is None or run.kind is TaskKind.IMPORTED:
         return NEW_RUN
+    if run.waits_for_approval and activity == "idle" and task.state not in (TaskState.ABORTED, TaskState.PAUSED):
+        return approve(run.id)
     if run.status == "running":
         return _for_unfinished(task, run, activity)
     if run.status == "ok":
@@ -64,6 +67,17 @@ def _for_unfinished(task: Task, run: RunState, activity: Activity) -> str:
 def after_success(run_id: str, *, touched: bool) -> str:
     """Return the command after a run that passed."""
     return f"reflectloop apply {run_id}" if touched else STATUS
+
+
+def approve(run_id: str) -> str:
+    return f"reflectloop approve {run_id} --reason TEXT"
+
+
+def after_verdict(outcome: OutcomeWord, run_id: str) -> str:
+    """Return the command that follows a verdict that is not PASS."""
+    if outcome is OutcomeWord.REVIEW:
+        return approve(run_id)
+    return f"reflectloop log {run_id}" if outcome is OutcomeWord.NOT_JUDGED else f"reflectloop receipt show {run_id}"
 
 
 def after_failure(error_code: str, plan: str) -> str:

@@ -158,7 +158,8 @@ def _task_lines(result: TaskResult) -> Iterator[Note]:
     done, skipped = states.count("done"), states.count("skipped")
     progress = f"{done} of {len(states)} step(s) done" + (f", {skipped} skipped" if skipped else "")
     unchanged = "; nothing changed" if result.outcome is not None and not result.outcome.touched else ""
-    yield Note(f"{paint('green', 'OK')}: {progress}{unchanged}; task {result.task.id} is {result.task.state}")
+    word = result.outcome.outcome if result.outcome and result.outcome.outcome else "OK"
+    yield Note(f"{paint('green', word)}: {progress}{unchanged}; task {result.task.id} is {result.task.state}")
     yield Note(f"next: {_next_command(result)}")
 
 
@@ -166,6 +167,7 @@ def _task_data(result: TaskResult) -> dict[str, object]:
     return {
         "task": result.task.id,
         "state": str(result.task.state),
+        "outcome": result.run.outcome or None,
         "run_id": result.run.id,
         "ended": [attempt._asdict() for attempt in result.ended],
         "steps": {step.id: step.status for step in result.run.steps.values()},

@@ -77,11 +77,13 @@ def receipt_show(name: str | None, project_dir: Path) -> Answer:
     content = checked.verified.receipt
     next_step = f"reflectloop receipt verify {checked.path}"
     lines = [
-        f"{content['run_id']}: {content['decision']}"
-        + (f" at {content['level']}" if content["level"] else "")
+        f"{content['run_id']}: {content.get('outcome', content['decision'])}"
+        + (f" (evidence {content['level']})" if content["level"] else "")
         + (f", track {content['track']}" if content["track"] else ""),
         *(f"  {reason}" for reason in content["reasons"]),
+        *(f"  approved {item['text']}; {item['approval']}" for item in content.get("approvals", ())),
         *(f"  {record['id']} {record['level']} {record['claim']}" for record in checked.verified.records),
+        *([f"  logs: {logs}"] if (logs := checked.path.parent / "logs").is_dir() else []),
         f"next: {next_step}",
     ]
     return Answer(checked.data(), lines, next_step=next_step)

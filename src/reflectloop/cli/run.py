@@ -19,6 +19,7 @@ from reflectloop.commands import task_control
 from reflectloop.engine.pipeline import run as run_plan
 from reflectloop.engine.run import plan_preview
 from reflectloop.engine.run.request import RunOutcome, RunRequest
+from reflectloop.errors import ReflectloopError
 from reflectloop.plan.load import ASSUMED_TRACK, refuse_address
 from reflectloop.terms import Isolation
 from reflectloop.workspace.project import Mode
@@ -58,6 +59,12 @@ def run_options(function: Callable[..., Answer]) -> Callable[..., None]:
                 help="How often the task may be run again after a failure.",
             ),
             click.option("--wait", is_flag=True, help="Wait while another engine works on this project."),
+            click.option(
+                "--approve-file",
+                type=click.Path(path_type=Path),
+                metavar="FILE",
+                help="Count the approvals in this file, which people filled in.",
+            ),
             click.option("--yes", "-y", is_flag=True, help="Agree to questions that are not about safety."),
             click.option("--events", is_flag=True, help="Print the journal as JSON lines while it is written."),
         )
@@ -146,6 +153,7 @@ def _request(options: dict[str, Any]) -> RunRequest:
         keep_going=options["keep_going"],
         max_retries=options["max_retries"],
         wait=options["wait"],
+        approve_file=options["approve_file"],
         mode=mode,
     )
 
@@ -192,11 +200,25 @@ def _outcome_lines(outcome: RunOutcome) -> Iterator[Note]:
         if not warning.startswith(ASSUMED_TRACK):  # the default; a person need not do anything
             yield Note(f"{paint('yellow', 'warning:')} {warning}")
     if outcome.error:
-        yield from render.error_lines(outcome.error)
+        yield from _error_lines(outcome.error, outcome.outcome)
         for fix in outcome.known_fixes:
             yield Note(f"{paint('dim', 'known:')} {render.fix_line(fix)}")
         yield Note(f"{paint('dim', 'blocker:')} {outcome.envelope.artifacts_written[-1]}")
         return
     count = len(outcome.touched)
     change = f"{count} file(s) changed" if count else "nothing changed"
-    yield Note(f"{paint('green', 'OK')}: {change}; {paint('dim', 'next:')} {outcome.envelope.next}")
+    # Without a sealed run nothing but the plan's own commands shows that the change works.
+    level = outcome.envelope.evidence_level
+    word = f"OK, not verified (evidence {level})" if level and level != "L3" else outcome.outcome or "OK"
+    yield Note(f"{paint('green', word)}: {change}; {paint('dim', 'next:')} {outcome.envelope.next}")
+
+
+def _error_lines(error: ReflectloopError, word: str) -> list[Note]:
+    """Return the lines of an error; where the gates judged the run, their word comes first, and then the code."""
+    first, *others = render.error_lines(error)
+    if word and error.message.startswith(f"{word}: "):
+        count = len(error.faults)
+        text = f"{count} finding{'s' if count > 1 else ''} for a person to approve" if error.review else ""
+        text = text or error.message.removeprefix(f"{word}: ")
+        first = Note(f"{paint('yellow' if error.review else 'red', word)}: {text} ({error.code})")
+    return [first, *others]

@@ -9,16 +9,19 @@ from typing import Any, ClassVar, Self
 
 import click
 
+from reflectloop.artifacts import next_command
 from reflectloop.cli import render
 from reflectloop.cli.render import Answer, answers, echo, harmless, paint
 from reflectloop.commands import task_status
+from reflectloop.diagnosis.log_diagnosis import CheckFault
+from reflectloop.terms import OutcomeWord
 
 
 @click.command()
-@click.option("--all", "everything", is_flag=True, help="List every run, not only those of the current task.")
+@click.option("--all", "everything", is_flag=True, help="List every run and every verification.")
 @answers
 def status(everything: bool, project_dir: Path) -> Answer:
-    """Show the current task, its runs, and the workspaces on disk.
+    """Show the current task, its runs, and the workspaces on disk; with --all also other tasks and verifications.
 
     \b
     Example: reflectloop status --all
@@ -34,9 +37,16 @@ def _status_lines(state: dict[str, Any]) -> Iterator[str]:
         yield f"{task['id']}  {task['title']}{plan}"
     for run in state["runs"]:
         mark = {"ok": paint("green", "✓"), "failed": paint("red", "✗")}.get(run["status"], "…")
+        mark = paint("yellow", "?") if run["outcome"] == OutcomeWord.REVIEW else mark
         detail = run["error_code"] or (f"{run['touched']} file(s) changed" if run["touched"] is not None else "")
+        detail = f"{run['outcome']} ({detail})" if run["outcome"] and detail else run["outcome"] or detail
         steps = f"{run['steps_done']}/{run['steps_total']} steps"
         yield f"  {mark} {run['run_id']}  {steps}  {detail}  {run['note']}".rstrip()
+    for check in state["verifications"]:
+        marks = {"PASS": paint("green", "✓"), "REVIEW": paint("yellow", "?"), None: "…"}
+        mark = marks.get(check["outcome"], paint("red", "✗"))
+        reason = f"  {check['reasons'][0]}" if check["reasons"] else ""
+        yield f"  {mark} {check['run_id']}  {check['command']}  {check['outcome'] or 'not finished'}{reason}"
     yield from _step_lines(state["step"])
     yield from _cost_lines(state["cost"], state["step"])
     for fix in state["known_fixes"]:
@@ -47,7 +57,7 @@ def _status_lines(state: dict[str, Any]) -> Iterator[str]:
         yield f"{paint('red', '!')} an apply was killed; the next run or apply restores your files first"
     if state["stop"]:
         yield f"{paint('red', '!')} stopped by {state['stop']['error_code']}: {state['stop']['reason']}"
-    if not state["runs"]:
+    if not state["runs"] and not state["verifications"]:
         yield "nothing has run here yet"
     spaces = state["workspaces"]
     if spaces["count"]:
@@ -93,12 +103,41 @@ def tasks(project_dir: Path) -> Answer:
 @click.argument("run", required=False)
 @answers
 def show(run: str | None, project_dir: Path) -> Answer:
-    """Show what RUN did, or why it stopped (default: the latest run).
+    """Show what RUN or a verification did, or why it stopped (default: the latest run).
 
     \b
     Example: reflectloop show RLOP-20260101-abcdef
     """
+    verification = task_status.verification(project_dir, run)
+    if verification:
+        return Answer(verification, _verification_lines(verification), next_step=_after_verification(verification))
     return Answer(lambda: task_status.result(project_dir, run), lambda: echo(task_status.summary(project_dir, run)))
+
+
+def _verification_lines(shown: dict[str, Any]) -> Iterator[str]:
+    verdict = shown["verdict"] or {}
+    level = f", evidence {shown['level']}" if shown["level"] else ""
+    track = f", track {shown['track']}" if shown["track"] else ""
+    yield f"{shown['run_id']}: {shown['command']}: {shown['outcome'] or 'not finished'}{level}{track}"
+    for reason in verdict.get("reasons") or shown["reasons"]:
+        finding = f"{reason['finding']} " if isinstance(reason, dict) and reason.get("finding") else ""
+        yield f"  {finding}{reason['text'] if isinstance(reason, dict) else reason}"
+        yield from (f"      {line}" for line in (reason.get("details") or () if isinstance(reason, dict) else ()))
+    for item in shown["approvals"]:
+        yield f"  approved {item['text']}; {item['approval']}"
+    for check in verdict.get("checks", ()):
+        base = check["base"]["summary"] if check["base"] else "not run"
+        yield f"  {check['name']}: {check['left_out'] or check['sealed']['summary']}; on base: {base}"
+    for fault in verdict.get("faults", ()):
+        yield from (f"  {line}" for line in CheckFault(**fault).lines())
+    yield from (f"  log: {path}" for path in shown["logs"])
+    yield f"next: {_after_verification(shown)}"
+
+
+def _after_verification(shown: dict[str, Any]) -> str:
+    if shown["outcome"] == OutcomeWord.REVIEW:
+        return next_command.approve(shown["run_id"])
+    return f"reflectloop log {shown['run_id']} [CHECK]"
 
 
 @click.command()
@@ -108,6 +147,8 @@ def show(run: str | None, project_dir: Path) -> Answer:
 @answers
 def log(run: str | None, step: str | None, follow: bool, project_dir: Path) -> Answer | None:
     """Print the output of the commands of RUN, or of its STEP (default: the latest run).
+
+    RUN may be a verification, and STEP one of its checks.
 
     \b
     Example: reflectloop log latest P-2
@@ -120,14 +161,14 @@ def log(run: str | None, step: str | None, follow: bool, project_dir: Path) -> A
     logs = task_status.logs(project_dir, run, step)
     return Answer(
         lambda: [{"path": str(path), "text": path.read_text("utf-8", "replace")} for path in logs],
-        lambda: _print_logs(logs),
+        lambda: _print_logs(logs, task_status.log_titles(project_dir, run, logs)),
     )
 
 
-def _print_logs(logs: list[Path]) -> None:
-    for path in logs:
+def _print_logs(logs: list[Path], titles: list[str]) -> None:
+    for path, title in zip(logs, titles, strict=True):
         if len(logs) > 1:
-            echo(paint("bold", f"== {path.name}"))
+            echo(paint("bold", f"== {title}"))
         _print_log(path)
 
 

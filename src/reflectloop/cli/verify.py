@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,12 +16,22 @@ from reflectloop.engine.gating import gate_command, verdict_export, verify_comma
 from reflectloop.engine.gating.gate_command import GateInput, GateResult
 from reflectloop.engine.gating.verify_command import VerifyRequest
 from reflectloop.errors import InvalidInput
+from reflectloop.gates.decisions import Gate
 from reflectloop.system import files
-from reflectloop.terms import Decision, Isolation, Track
+from reflectloop.terms import Decision, Isolation, OutcomeWord, Track
+from reflectloop.verification.intended import PART
 from reflectloop.verification.verdict import CheckComparison, Verdict
 
 F = TypeVar("F", bound=Callable[..., Any])
 _GRADES = {"weakening": "red", "suspect": "yellow", "note": "dim"}
+_COLOURS = {
+    OutcomeWord.PASS: "green",
+    OutcomeWord.REVIEW: "yellow",
+    OutcomeWord.REFUSED: "red",
+    OutcomeWord.NOT_JUDGED: "yellow",
+}
+_MOST_ALIKE = 3  # notes on one file by one rule that are shown one by one
+_GATE_NAMES = {Gate.RULES: "rules", Gate.PROOF: "proof", Gate.INSIGHT: "insight", Gate.STORE: "retention"}
 _MOST = 20  # findings or reasons shown to a person
 _FILE = click.Path(path_type=Path)
 
@@ -40,6 +51,12 @@ def _change_options(command: F) -> F:
             ),
             click.option("--sandbox-root", type=_FILE, help="Make workspaces under this folder."),
             click.option("--wait", is_flag=True, help="Wait while another engine works on this project."),
+            click.option(
+                "--approve-file",
+                type=_FILE,
+                metavar="FILE",
+                help="Count the approvals in this file, which people filled in (reflectloop approve RUN --print).",
+            ),
         )
     ):
         command = option(command)
@@ -70,6 +87,7 @@ def verify(
     junit: Path | None,
     sarif: Path | None,
     wait: bool,
+    approve_file: Path | None,
     project_dir: Path,
 ) -> Answer:
     """Verify a change with the project's own checks, run in fresh copies, with tests and configuration from the base.
@@ -92,6 +110,7 @@ def verify(
         Isolation(isolation) if isolation else None,
         sandbox_root,
         wait,
+        approve_file,
     )
     with observe() as observer:
         outcome = verify_command.verify(request, observer)
@@ -100,12 +119,10 @@ def verify(
         return Answer(envelope=outcome.envelope, error=outcome.error)
     _export(junit, verdict_export.junit(verdict))
     _export(sarif, verdict_export.sarif(verdict))
-    colour = "green" if verdict.decision is Decision.PASS else "red"
-    track = f" (track {verdict.track})" if verdict.track else ""
-    decision = f"{paint(colour, str(verdict.decision))} at {verdict.level}{track}"
     lines = (
+        *_outcome_lines(verdict),
         *_verdict_lines(verdict, outcome.envelope.warnings),
-        Note(f"{decision}, isolation {outcome.envelope.isolation}"),
+        Note(_evidence_line(verdict, outcome.envelope.isolation)),
         Note(f"{paint('dim', 'next:')} {outcome.envelope.next}"),
     )
     return Answer(verify_command.as_data(verdict), lines, envelope=outcome.envelope, error=outcome.error)
@@ -120,21 +137,58 @@ def _export(path: Path | None, text: str) -> None:
         raise InvalidInput(f"cannot write {path}: {fault.strerror}", next_step="name another file") from fault
 
 
+def _outcome_lines(verdict: Verdict) -> Iterator[Note]:
+    """Yield the outcome, then each reason; one that a person may approve begins with its id, and comes last."""
+    word, count = verdict.outcome, len(verdict.reasons)
+    explained = {
+        OutcomeWord.PASS: "",
+        OutcomeWord.REVIEW: f": {count} finding{'s' if count > 1 else ''} for a person to approve",
+        OutcomeWord.REFUSED: "",
+        OutcomeWord.NOT_JUDGED: ": no check could judge the change",
+    }[word]
+    yield Note(f"{paint(_COLOURS[word], str(word))}{explained}")
+    for reason in sorted(verdict.reasons, key=lambda reason: bool(reason.finding))[:_MOST]:
+        mark = f"{paint('bold', reason.finding)} " if reason.finding else ""
+        yield Note(f"  {mark}{reason.text}")
+        for line in reason.details:
+            yield Note(f"      {line}")
+    if count > _MOST:
+        yield Note(f"  and {count - _MOST} more")
+    yield from (Note(f"  {line}") for line in verdict_export.failure_lines(verdict))
+    for fault in verdict_export.check_faults(verdict):
+        yield from (Note(f"  {line}") for line in fault.lines())
+    for item in verdict.approved:
+        yield Note(f"  {paint('dim', 'approved')} {item.reason.text}; {item.approval}")
+
+
+def _evidence_line(verdict: Verdict, isolation: str | None) -> str:
+    track = f", track {verdict.track}" if verdict.track else ""
+    return paint("dim", f"evidence {verdict.level}, isolation {isolation}{track}")
+
+
 def _verdict_lines(verdict: Verdict, warnings: list[str]) -> Iterator[Note]:
     for check in verdict.checks:
         yield Note(_check_line(check))
     for own in verdict.own:
         yield Note(f"  {own.check}, tests of the patch: {own.on_patch.summary}; on base: {own.on_base.summary}")
-    reasons = " ".join(reason.text for reason in verdict.reasons)
-    unnamed = [finding for finding in verdict.findings if f"{finding.what} ({finding.rule})" not in reasons]
-    for finding in unnamed[:_MOST]:
+    reasons = " ".join(reason.text for reason in (*verdict.reasons, *(item.reason for item in verdict.approved)))
+    unnamed = [
+        finding
+        for finding in verdict.findings
+        if f"{finding.what} ({finding.rule})" not in reasons and not finding.what.endswith(PART)
+    ]
+    alike = Counter((finding.path, finding.rule) for finding in unnamed)
+    single = [finding for finding in unnamed if alike[finding.path, finding.rule] <= _MOST_ALIKE]
+    for finding in single[:_MOST]:
         place = f"{finding.path}:{finding.line}" if finding.line else finding.path
         yield Note(f"  {paint(_GRADES[finding.grade], finding.grade)} {place}: {finding.what} ({finding.rule})")
+    for (path, rule), number in alike.items():
+        if number > _MOST_ALIKE:
+            yield Note(f"  {paint('dim', 'note')} {path}: {number} places ({rule})")
+    shown = {f"{check.check.name}: {check.left_out}" for check in verdict.checks}
     for warning in warnings:
-        if warning not in verdict.notes:
+        if warning not in shown:
             yield Note(f"{paint('yellow', 'warning:')} {warning}")
-    for reason in verdict.reasons[:_MOST]:
-        yield Note(f"  {paint('bold', str(reason.decision))} {reason.text}")
 
 
 def _check_line(check: CheckComparison) -> str:
@@ -181,6 +235,7 @@ def gate(
     isolation: str | None,
     sandbox_root: Path | None,
     wait: bool,
+    approve_file: Path | None,
     project_dir: Path,
 ) -> Answer:
     """Put a change through the four gates: rules, proof, insight, retention.
@@ -193,26 +248,43 @@ def gate(
     _check_options(patch, branch, worktree=worktree)
     as_interrupts()
     level = Isolation(isolation) if isolation else None
-    request = VerifyRequest(project_dir, base, patch, branch, isolation=level, sandbox_root=sandbox_root, wait=wait)
+    request = VerifyRequest(
+        project_dir,
+        base,
+        patch,
+        branch,
+        isolation=level,
+        sandbox_root=sandbox_root,
+        wait=wait,
+        approve_file=approve_file,
+    )
     with observe() as observer:
         result = gate_command.gate(GateInput(request, contract, report), observer)
     return Answer(result.data, _gate_lines(result), envelope=result.envelope, error=result.error)
 
 
 def _gate_lines(result: GateResult) -> Iterator[Note]:
+    word = OutcomeWord(result.data["outcome"])
+    yield Note(paint(_COLOURS[word], str(word)))
     for stage in result.data["gates"]:
-        colour = "green" if stage["decision"] in (Decision.PASS, Decision.SKIP) else "red"
-        decision = "" if stage["surface"] == stage["decision"] else f" ({stage['decision']})"
-        line = f"{stage['sign']} {paint(colour, stage['surface'])}{decision} {stage['why_skipped'] or ''}"
-        yield Note(line.rstrip())
+        outcome = OutcomeWord(stage["outcome"])
+        shown = stage["decision"] if stage["decision"] == Decision.SKIP else outcome
+        yield Note(
+            f"  {_GATE_NAMES[stage['gate']]}: {paint(_COLOURS[outcome], shown)} {stage['why_skipped'] or ''}".rstrip()
+        )
         for reason in stage["reasons"][:_MOST]:
+            mark = f"{paint('bold', reason['finding'])} " if reason["finding"] else ""
             repair = f"; {reason['mend']}" if reason["mend"] else ""
-            yield Note(f"   {paint('bold', reason['decision'])} {reason['text']}{repair}")
+            yield Note(f"    {mark}{reason['text']}{repair}")
+            yield from (Note(f"        {line}") for line in reason["details"])
         for text in stage["feedback"]:
-            yield Note(f"   {paint('dim', 'feedback')} {text}")
+            yield Note(f"    {paint('dim', 'feedback')} {text}")
+    for item in result.data["approved"]:
+        yield Note(f"  {paint('dim', 'approved')} {item['text']}; {item['approval']}")
+    for fault in verdict_export.check_faults(result.verdict) if result.verdict else ():
+        yield from (Note(line) for line in fault.lines())
     for warning in result.envelope.warnings:
         yield Note(f"{paint('yellow', 'warning:')} {warning}")
-    level = f" at {result.data['level']}" if result.data["level"] else ""
-    colour = "red" if result.error else "green"
-    yield Note(f"{paint(colour, result.data['decision'])}{level}; {result.folder / 'gates.md'}")
+    level = f"evidence {result.data['level']}, " if result.data["level"] else ""
+    yield Note(paint("dim", f"{level}report: {result.folder / 'gates.md'}"))
     yield Note(f"{paint('dim', 'next:')} {result.envelope.next}")

@@ -124,8 +124,15 @@ def route(start: Path) -> Route:
         )
     task = folders.peek_current()
     last = task.last_run
+    if last and last.waits_for_approval and task.state is not TaskState.ABORTED:
+        return _of_review(last)
     unfinished = _of_unfinished(folders, task, last) if last and last.status == "running" else None
     return unfinished or of_failure(_facts(folders, task))
+
+
+def _of_review(run: RunState) -> Route:
+    why = f"{run.id} is REVIEW: a person may approve what the gates found; or change the plan and run it again"
+    return Route("ask", why, next_command.approve(run.id), f"reflectloop apply {run.id}", run_id=run.id)
 
 
 def _of_unfinished(folders: Folders, task: Task, run: RunState) -> Route | None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from reflectloop.artifacts import next_command, views
 from reflectloop.engine.tasks import task_progress
-from reflectloop.errors import InvalidInput, NothingToDo
+from reflectloop.errors import InvalidInput, NothingToDo, StateDamaged
 from reflectloop.state import events, latch
 from reflectloop.state.fold import RunState, Task, TaskKind
 from reflectloop.state.transitions import TaskState
 from reflectloop.system import clock, files
 from reflectloop.system.git import Git, GitFailed
+from reflectloop.verification import evidence
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import patch, workspace_registry
 from reflectloop.workspace.folders import Folders, RunFolder, open_project_dirs
@@ -67,12 +69,57 @@ def status(start: Path, *, everything: bool) -> dict[str, Any]:
         "torn_apply": torn,
         "task": {"id": task.id, "title": task.title, "plan_path": task.plan_path} if task else None,
         "runs": runs,
+        "verifications": [_verification_data(folder) for folder in folders.verifications()] if everything else [],
         "step": task_progress.step_of(task) if task else None,
         "cost": task_progress.cost(folders, task) if task and task.spent else None,
         "known_fixes": _known_fixes(folders, runs),
         "workspaces": {"count": len(spaces), "bytes": sum(files.size_of(entry.folder) for entry in spaces)},
         "warnings": views.edited(folders.journal(current).parent) if current else [],
         "next": next_command.UNLOCK if stop else "reflectloop apply" if torn else _next(folders, last_task, runs),
+    }
+
+
+def _verification_data(folder: RunFolder) -> dict[str, Any]:
+    """Return what became of a verification; one that was interrupted has no outcome."""
+    receipt = _read_json(folder.path / "receipt.json")
+    gated = _read_json(folder.path / "gates.json")
+    return {
+        "run_id": folder.run_id,
+        "command": "gate" if gated else "verify",
+        "outcome": receipt.get("outcome") or receipt.get("decision"),
+        "decision": receipt.get("decision"),
+        "level": receipt.get("level"),
+        "track": receipt.get("track"),
+        "reasons": list(receipt.get("reasons", ())),
+        "approvals": list(receipt.get("approvals", ())),
+        "finished": receipt.get("finished"),
+    }
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as fault:
+        raise StateDamaged(
+            f"{path} cannot be read: {fault}", next_step=f"look at {path}, or remove its folder"
+        ) from fault
+    return content if isinstance(content, dict) else {}
+
+
+def verification(start: Path, name: str | None) -> dict[str, Any] | None:
+    """Return a verification in full: its verdict, or its gates, and its logs. None if the name is not one of these."""
+    folder = open_project_dirs(start).find_verification(name)
+    if folder is None:
+        return None
+    verdict = _read_json(folder.path / "verdict.json")
+    return {
+        **_verification_data(folder),
+        "verdict": verdict.get("data"),
+        "gates": _read_json(folder.path / "gates.json") or None,
+        "folder": str(folder.path),
+        "logs": [str(path) for path in _logs_of(folder)],
     }
 
 
@@ -95,6 +142,7 @@ def _run_data(folders: Folders, task: Task, run: RunState) -> dict[str, Any]:
         "steps_total": len(run.steps),
         "touched": _touched(folders, run) if run.status == "ok" else None,
         "applied": bool(run.applied),
+        "outcome": run.outcome or None,
         "note": _note(folders, task, run),
     }
 
@@ -103,7 +151,9 @@ def _note(folders: Folders, task: Task, run: RunState) -> str:
     if run.kind is TaskKind.IMPORTED:
         return events.IMPORTED
     if run.status != "running":
-        return "applied" if run.applied else ""
+        notes = ["waits for a person"] if run.waits_for_approval else []
+        notes += [f"approved by {approval['by']}" for approval in run.approvals]
+        return ", ".join([*notes, *(["applied"] if run.applied else [])])
     if task.state is TaskState.ABORTED:
         return "aborted"
     if task.state is TaskState.PAUSED:
@@ -117,6 +167,8 @@ def _note(folders: Folders, task: Task, run: RunState) -> str:
 def _note_by_requests(folders: Folders, run: RunState) -> str:
     if _any_at_work(folders):
         return "an engine is at work on it"
+    if run.waits_for_approval:
+        return "waits for a person"
     if run.kind is TaskKind.AGENTS:
         return "worked on by tr"
     left = any(step.status not in ("done", "skipped") for step in run.steps.values())
@@ -205,26 +257,53 @@ def summary(start: Path, name: str | None) -> str:
 
 
 def logs(start: Path, name: str | None, step: str | None) -> list[Path]:
-    folder = open_project_dirs(start).find_run(name)
-    paths = sorted(folder.logs.glob("*.log"), key=lambda path: (path.stat().st_mtime_ns, path.name))
+    """Return the logs of a run or a verification, or those of one of its steps or checks."""
+    folders = open_project_dirs(start)
+    folder = folders.find_verification(name) or folders.find_run(name)
+    paths = _logs_of(folder)
     if step:
-        paths = [path for path in paths if path.name.rsplit(".", 2)[0] == step]
+        paths = [path for path in paths if _is_of(path, step)]
     if not paths:
         what = f"step {step!r} of {folder.run_id}" if step else folder.run_id
         raise NothingToDo(f"{what} has no logs", next_step=f"reflectloop show {folder.run_id}")
     return paths
 
 
+def _logs_of(folder: RunFolder) -> list[Path]:
+    """Return the logs, oldest first; of a verification also those of earlier ones whose results it used again."""
+    data = _read_json(folder.path / "verdict.json").get("data") or {}
+    results = [check[side] for check in data.get("checks", ()) for side in ("base", "sealed")]
+    results += [tests[side] for tests in data.get("own_tests", ()) for side in ("on_base", "on_patch")]
+    used = {Path(result["log_path"]) for result in results if result and result.get("log_path")}
+    paths = {*folder.logs.glob("*.log"), *(path for path in used if path.is_file())}
+    return sorted(paths, key=lambda path: (path.stat().st_mtime_ns, path.name))
+
+
+def log_titles(start: Path, name: str | None, logs: Sequence[Path]) -> list[str]:
+    """Return a title for each log: its name and, by the evidence, which run it is of and how that ended."""
+    folders = open_project_dirs(start)
+    folder = folders.find_verification(name) or folders.find_run(name)
+    file = folder.path / evidence.FILE
+    records = map(json.loads, file.read_text("utf-8").splitlines() if file.exists() else ())
+    claims = {record.get("output_sha256"): record["claim"] for record in records}
+    sealed = {path: claims.get(evidence.digest_of(path)) for path in logs if path.name.startswith("verify.")}
+    return [f"{path.name}: {claim}" if (claim := sealed.get(path)) else path.name for path in logs]
+
+
+def _is_of(log: Path, step: str) -> bool:
+    """Return whether a log is of a step (`P-1.2.log`) or, in sealed runs, of a check (`verify.3.pytest.log`)."""
+    first, _, rest = log.name.removesuffix(".log").partition(".")
+    return log.name.rsplit(".", 2)[0] == step or (first == "verify" and rest.partition(".")[2] == step)
+
+
 def follow(start: Path, name: str | None, step: str | None, show: Callable[[str], None]) -> None:
     """Show what the commands of a run print until the run ends; without a name, of the current task's last run."""
     folders = open_project_dirs(start)
-    folder = folders.find_run(name) if name else _newest(folders)
+    folder = folders.find_verification(name) or (folders.find_run(name) if name else _newest(folders))
     read: dict[Path, int] = {}  # bytes of each log that were shown
     while True:
         alive = _workspace_at_work(folders, folder.run_id) is not None
-        for path in sorted(
-            folder.logs.glob(f"{step or '*'}.*.log"), key=lambda log: (log.stat().st_ctime_ns, log.name)
-        ):
+        for path in (log for log in _logs_of(folder) if step is None or _is_of(log, step)):
             with path.open("rb") as file:
                 file.seek(read.get(path, 0))
                 fresh = file.read()

@@ -56,6 +56,11 @@ def judge_task(request: RunRequest, observer: RunObserver | None = None) -> RunO
     return _run(request, observer, recovery.find)
 
 
+def judge_again(request: RunRequest, observer: RunObserver, find: Callable[[Folders], ResumePoint]) -> RunOutcome:
+    """Judge the change of a run once more, after an approval. `find` is called with the project's lock held."""
+    return _run(request, observer, find)
+
+
 def _run(
     request: RunRequest, observer: RunObserver | None, find: Callable[[Folders], ResumePoint] | None
 ) -> RunOutcome:

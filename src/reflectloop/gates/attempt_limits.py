@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from reflectloop.gates.decisions import SPENT, GateReason, Ruling
-from reflectloop.terms import Decision
+from reflectloop.terms import Decision, OutcomeWord
 
 MAX_ATTEMPTS = 3  # the third RETRY, REDO or backtrack stops the project; each kind is counted separately
 WARNED = 2
@@ -35,6 +35,7 @@ class GateAttempt(NamedTuple):
     rules: tuple[str, ...] = ()
     backtracks: int = 0
     cause: str = ""  # the root cause that its author stated
+    outcome: str = ""  # the word for people; older journals have none
 
 
 def of_journal(decided: Iterable[Mapping[str, object]], subject: str, but: str = "") -> list[GateAttempt]:
@@ -56,6 +57,7 @@ def _attempt(decision: Mapping[str, object]) -> GateAttempt:
         texts("rules"),
         len(backtracked) if isinstance(backtracked, list) else 0,
         str(decision.get("cause") or ""),
+        str(decision.get("outcome") or ""),
     )
 
 
@@ -66,7 +68,12 @@ def since_pass(attempts: Sequence[GateAttempt]) -> list[GateAttempt]:
 
 
 def count(attempts: Sequence[GateAttempt], decision: Decision) -> int:
-    return sum(attempt.decision == decision for attempt in since_pass(attempts))
+    return sum(attempt.decision == decision and _is_failure(attempt.outcome) for attempt in since_pass(attempts))
+
+
+def _is_failure(outcome: str) -> bool:
+    """Return False for an attempt that waits for a person, or that no check could judge: its work did not fail."""
+    return outcome not in (OutcomeWord.REVIEW, OutcomeWord.NOT_JUDGED)
 
 
 def backtracks(attempts: Sequence[GateAttempt]) -> int:
@@ -75,13 +82,12 @@ def backtracks(attempts: Sequence[GateAttempt]) -> int:
 
 def needs_root_cause(attempts: Sequence[GateAttempt]) -> bool:
     """Return True if the root cause must be stated before another attempt, which is so after two RETRYs."""
-    failed = [attempt for attempt in since_pass(attempts) if attempt.decision == Decision.RETRY]
-    return len(failed) >= WARNED
+    return count(attempts, Decision.RETRY) >= WARNED
 
 
 def apply_limit(ruling: Ruling, past: Sequence[GateAttempt]) -> Ruling:
     """Return the ruling, or a STOP if this failure reaches the limit."""
-    if ruling.decision not in (Decision.RETRY, Decision.REDO):
+    if ruling.decision not in (Decision.RETRY, Decision.REDO) or not _is_failure(ruling.outcome):
         return ruling
     times = count(past, ruling.decision) + 1
     if times < MAX_ATTEMPTS:

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
-from reflectloop.errors import GateRejected, MaxRetries, ReflectloopError, VerificationFailed
+from reflectloop.errors import Fault, GateRejected, MaxRetries, NotJudged, ReflectloopError, VerificationFailed
 from reflectloop.state.transitions import TaskState
-from reflectloop.terms import Decision, gravest
+from reflectloop.terms import Decision, OutcomeWord, gravest, one_line, outcome_of
 
 Surface = Literal["PASS", "REJECT", "RETRY", "SKIP", "FEEDBACK"]
 
@@ -33,6 +33,10 @@ class GateReason(NamedTuple):
     rule: str
     text: str
     mend: str = ""
+    finding: str = ""  # the id by which a person approves it; empty if nobody can
+    unjudged: bool = False
+    finding_rule: str = ""  # the rule that the id was made from
+    details: tuple[str, ...] = ()  # the old and the new lines
 
     def __str__(self) -> str:
         return f"{self.text}; {self.mend}" if self.mend else self.text
@@ -49,6 +53,16 @@ _SURFACE: dict[Decision, Surface] = {
 }
 
 
+class GateApproval(NamedTuple):
+    """A reason that a person approved, and who that was and why."""
+
+    reason: GateReason
+    approval: str
+
+    def __str__(self) -> str:
+        return f"{self.reason.text}; {self.approval}"
+
+
 class Ruling(NamedTuple):
     """The decision of one gate on one output."""
 
@@ -59,10 +73,15 @@ class Ruling(NamedTuple):
     redo_from: str = ""  # the tree that the work restarts from, or "plan"
     backtrack_to: Gate | None = None
     why_skipped: str = ""
+    approved: tuple[GateApproval, ...] = ()
 
     @property
     def surface(self) -> Surface:
         return "FEEDBACK" if self.decision is Decision.PASS and self.feedback else _SURFACE[self.decision]
+
+    @property
+    def outcome(self) -> OutcomeWord:
+        return outcome_of(self.reasons)
 
     @property
     def retryable(self) -> bool:
@@ -72,15 +91,10 @@ class Ruling(NamedTuple):
 
 def make_ruling(gate: Gate, reasons: Iterable[GateReason], start: str = "") -> Ruling:
     """Return the ruling of a gate: the gravest decision among its reasons, or PASS without any."""
-    clean = tuple(reason._replace(text=_on_one_line(reason.text)) for reason in reasons)
+    clean = tuple(reason._replace(text=one_line(reason.text)) for reason in reasons)
     decision = gravest(reason.decision for reason in clean)
     redo_from = {Decision.REDO: start, Decision.REPLAN: "plan"}.get(decision, "")
     return Ruling(gate, decision, clean, redo_from=redo_from)
-
-
-def _on_one_line(text: str) -> str:
-    """Escape unprintable characters: a file name may contain a line break."""
-    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
 class DecisionEffect(NamedTuple):
@@ -126,16 +140,28 @@ def effect_of(ruling: Ruling) -> DecisionEffect:
 SPENT = "limit"  # the rule of the reason that a limit is reached
 
 
+def outcome_word(ruling: Ruling) -> OutcomeWord:
+    """Return the word that a person reads; what a limit stopped is refused."""
+    return OutcomeWord.REFUSED if ruling.decision in (Decision.STOP, Decision.REPLAN) else ruling.outcome
+
+
 def as_error(ruling: Ruling, next_step: str) -> ReflectloopError | None:
     """Return the error that a run stops with, or None if the ruling passes. A STOP locks the project."""
     kind = effect_of(ruling).error
     if kind is None:
         return None
+    kind = GateRejected if ruling.outcome is OutcomeWord.REVIEW else kind
     first = next(reason for reason in ruling.reasons if reason.decision is ruling.decision)
     more = len(ruling.reasons) - 1
-    text = f"{ruling.decision}: {first}" + (f" (and {more} more)" if more else "")
+    word = outcome_word(ruling)
+    text = f"{word}: {first}" + (f" (and {more} more)" if more else "")
     if first.rule == SPENT:
         return MaxRetries(text)
-    error = kind(text, next_step=next_step)
+    if word is OutcomeWord.NOT_JUDGED:
+        return NotJudged(text, next_step=next_step)
+    faults = [Fault(reason.finding, None, str(reason), kind.code) for reason in ruling.reasons if reason.finding]
+    error = kind(text, next_step=next_step, faults=tuple(faults) if word is OutcomeWord.REVIEW else ())
     error.stops = ruling.decision is Decision.STOP
+    error.review = word is OutcomeWord.REVIEW
+    error.asks = ruling.decision is Decision.ASK
     return error

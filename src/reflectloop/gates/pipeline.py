@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from reflectloop.gates import attempt_limits
 from reflectloop.gates.attempt_limits import EscalationPacket, GateAttempt
 from reflectloop.gates.contract import Contract
-from reflectloop.gates.decisions import SPENT, Gate, Ruling
+from reflectloop.gates.decisions import SPENT, Gate, GateApproval, Ruling, make_ruling, outcome_word
 from reflectloop.gates.insight import Insight, Remark
 from reflectloop.gates.proof import GateProof
 from reflectloop.gates.retention import RetentionResult
-from reflectloop.terms import Decision, gravest
+from reflectloop.terms import Decision, OutcomeWord, gravest
+from reflectloop.verification.verdict import finding_id
+
+
+class ChangeApprovals(NamedTuple):
+    """A change by its trees, and the findings on it that a person approved: who, and why."""
+
+    base_tree: str
+    tree: str
+    by_finding: Mapping[str, str] = {}
+
+    def settle(self, ruling: Ruling) -> Ruling:
+        """Give an id to what a person may approve; decide by what is left without what is approved."""
+        standing, approved = [], list(ruling.approved)
+        for reason in ruling.reasons:
+            named = reason
+            if reason.decision is Decision.ASK and not reason.finding:
+                name = finding_id(self.base_tree, self.tree, reason.rule, reason.text)
+                named = reason._replace(finding=name, finding_rule=reason.rule)
+            if named.finding and named.finding in self.by_finding:
+                approved.append(GateApproval(named, self.by_finding[named.finding]))
+            else:
+                standing.append(named)
+        settled = make_ruling(ruling.gate, standing, self.base_tree)
+        return settled._replace(feedback=ruling.feedback, approved=tuple(approved))
 
 
 class GateStages(NamedTuple):
@@ -48,6 +72,21 @@ class GateReport(NamedTuple):
     @property
     def last(self) -> Ruling:
         return self.rulings[-1]
+
+    @property
+    def outcome(self) -> OutcomeWord:
+        return outcome_word(self.last)
+
+    @property
+    def approved(self) -> tuple[GateApproval, ...]:
+        return tuple(item for ruling in self.rulings for item in ruling.approved)
+
+    @property
+    def approval_data(self) -> list[dict[str, str]]:
+        return [
+            {"finding": item.reason.finding, "text": item.reason.text, "approval": item.approval}
+            for item in self.approved
+        ]
 
     @property
     def decision(self) -> Decision:
@@ -165,4 +204,5 @@ def as_attempt(report: GateReport, run_id: str) -> GateAttempt:
         tuple(reason.rule for reason in reasons),
         len(report.backtracks),
         report.contract.root_cause or "",
+        str(report.outcome),
     )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from reflectloop.gates.contract import Contract, Reproduction
-from reflectloop.gates.decisions import Gate, GateReason, Ruling, make_ruling
+from reflectloop.gates.decisions import Gate, GateApproval, GateReason, Ruling, make_ruling
 from reflectloop.terms import Decision, Track
 from reflectloop.verification.evidence import Level
 from reflectloop.verification.verdict import Verdict, spellings
@@ -49,7 +49,8 @@ def check_proof(contract: Contract, evidence: ProofInput, start: str = "") -> Ga
         *_verdict_reasons(evidence),
         *_track_reasons(contract, evidence),
     ]
-    return GateProof(make_ruling(Gate.PROOF, reasons, start), level, why)
+    ruling = make_ruling(Gate.PROOF, reasons, start)
+    return GateProof(ruling._replace(approved=_approved(evidence)), level, why)
 
 
 def evidence_level(track: Track, evidence: ProofInput) -> tuple[Level, str]:
@@ -91,7 +92,35 @@ def _level_reasons(track: Track, level: Level, why: str) -> list[GateReason]:
 def _verdict_reasons(evidence: ProofInput) -> list[GateReason]:
     if evidence.verdict is None:
         return []
-    return [GateReason(reason.decision, "sealed", reason.text) for reason in evidence.verdict.reasons]
+    return [
+        GateReason(
+            reason.decision,
+            "sealed",
+            reason.text,
+            finding=reason.finding,
+            unjudged=reason.unjudged,
+            finding_rule=reason.rule,
+            details=tuple(reason.details),
+        )
+        for reason in evidence.verdict.reasons
+    ]
+
+
+def _approved(evidence: ProofInput) -> tuple[GateApproval, ...]:
+    items = evidence.verdict.approved if evidence.verdict else ()
+    return tuple(
+        GateApproval(
+            GateReason(
+                item.reason.decision,
+                "sealed",
+                item.reason.text,
+                finding=item.reason.finding,
+                finding_rule=item.reason.rule,
+            ),
+            item.approval,
+        )
+        for item in items
+    )
 
 
 def _track_reasons(contract: Contract, evidence: ProofInput) -> list[GateReason]:

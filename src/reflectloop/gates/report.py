@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from reflectloop.gates import decisions, proof
-from reflectloop.gates.decisions import Gate, Ruling
+from reflectloop.gates.decisions import Gate, GateReason, Ruling
 from reflectloop.gates.pipeline import GateReport
-from reflectloop.terms import Decision
+from reflectloop.terms import Decision, outcome_of
 from reflectloop.verification.verdict import Verdict
 
 _MARKS = {Decision.PASS: "✅", Decision.SKIP: "⏭", Decision.RETRY: "🔁", Decision.ASK: "❓"}
@@ -27,6 +27,8 @@ def report_data(report: GateReport, verdict: Verdict | None = None) -> dict[str,
         "track": str(report.contract.track),
         "role": report.contract.role,
         "decision": str(report.decision),
+        "outcome": str(report.outcome),
+        "approved": report.approval_data,
         "surface": report.last.surface,
         "next": {"states": [str(state) for state in effect.states], "words": effect.words},
         "gates": [_gate(ruling) for ruling in _ordered(report)],
@@ -51,6 +53,7 @@ def _gate(ruling: Ruling) -> dict[str, Any]:
         "gate": str(ruling.gate),
         "sign": ruling.gate.sign,
         "decision": str(ruling.decision),
+        "outcome": str(decisions.outcome_word(ruling)),
         "surface": ruling.surface,
         "retryable": ruling.retryable,
         "redo_from": ruling.redo_from or None,
@@ -86,8 +89,9 @@ def _retained(retained: Any) -> dict[str, Any]:  # noqa: ANN401 - a RetainedAnch
 
 def report_markdown(report: GateReport, verdict: Verdict | None = None) -> str:
     contract = report.contract
-    lines = ["## Gate report", "", f"**Task**: {_cell(report.title)}", f"**Track**: {contract.track}"]
-    lines += [f"**Role**: {contract.role}", f"**Decision**: {report.decision} ({report.last.surface})", ""]
+    lines = ["## Gate report", "", f"**Outcome**: {report.outcome}", f"**Task**: {_cell(report.title)}"]
+    lines += [f"**Track**: {contract.track}", f"**Role**: {contract.role}"]
+    lines += [f"**Decision**: {report.decision} ({report.last.surface})", *_approvals(report), ""]
     lines += ["### Gates", "", "| gate | status | details |", "|---|---|---|"]
     lines += [
         f"| {ruling.gate.sign} | {_status(ruling, report)} | {_cell(_details(ruling, report))} |"
@@ -103,10 +107,20 @@ def report_markdown(report: GateReport, verdict: Verdict | None = None) -> str:
     return "\n".join([*lines, ""])
 
 
+def _approvals(report: GateReport) -> list[str]:
+    """Return the findings that wait for a person, and what people approved."""
+    waiting = [reason for reason in report.last.reasons if reason.finding]
+    lines = ["", "### Waits for a person", ""] if waiting else []
+    lines += [f"- `{reason.finding}` {_cell(str(reason))}" for reason in waiting]
+    lines += ["", "### Approved", ""] if report.approved else []
+    return lines + [f"- {_cell(str(item))}" for item in report.approved]
+
+
 def _status(ruling: Ruling, report: GateReport) -> str:
     level = f" ({report.proof.level})" if ruling.gate is Gate.PROOF and report.proof else ""
     decision = "" if ruling.surface == ruling.decision else f" · {ruling.decision}"
-    return f"{_MARKS.get(ruling.decision, '❌')} {ruling.surface}{decision}{level}"
+    word = "" if ruling.decision.goes_on else f"{decisions.outcome_word(ruling)} · "
+    return f"{_MARKS.get(ruling.decision, '❌')} {word}{ruling.surface}{decision}{level}"
 
 
 def _details(ruling: Ruling, report: GateReport) -> str:
@@ -132,7 +146,7 @@ def _rules_section(report: GateReport) -> list[str]:
     for title, kinds in _CHECKLIST:
         reasons = [reason for reason in ruling.reasons if reason.rule.split(".")[0] in kinds]
         lines.append(f"- [{' ' if reasons else 'x'}] {title}")
-        lines += [f"  - {reason.decision}: {_cell(str(reason))}" for reason in reasons]
+        lines += [f"  - {_word(reason)}: {_cell(str(reason))}" for reason in reasons]
     return lines
 
 
@@ -145,7 +159,12 @@ def _proof_section(report: GateReport, verdict: Verdict | None) -> list[str]:
         if verdict
         else []
     )
-    return lines + [f"- {reason.decision}: {_cell(str(reason))}" for reason in report.proof.ruling.reasons]
+    return lines + [f"- {_word(reason)}: {_cell(str(reason))}" for reason in report.proof.ruling.reasons]
+
+
+def _word(reason: GateReason) -> str:
+    """Return the word for people, and the decision that programs read."""
+    return f"{outcome_of([reason])} ({reason.decision})"
 
 
 def _insight_section(report: GateReport) -> list[str]:

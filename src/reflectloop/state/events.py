@@ -219,6 +219,20 @@ class GateDecided(Event):
     backtracks: list[Json] = dataclasses.field(default_factory=list)
     insight: bool = False  # True if the insight gate ran
     cause: str = ""  # the root cause of the earlier failures, as stated for this attempt
+    outcome: str = ""  # the word for people: PASS, REVIEW, REFUSED or NOT JUDGED
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Approved(Event):
+    """A person approved findings on the run's change, which is judged again without them."""
+
+    kind = "approved"
+    run_id: str
+    by: str
+    reason: str
+    base_tree: str
+    tree: str
+    findings: list[Json]  # each with its id and its text
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -303,6 +317,7 @@ KINDS: dict[str, type[Event]] = {
         Aborted,
         Judged,
         GateDecided,
+        Approved,
         AgentAsked,
         RunFinished,
         Applied,

@@ -11,7 +11,7 @@ from reflectloop.errors import StateDamaged
 from reflectloop.state import events
 from reflectloop.state.journal import JournalEntry
 from reflectloop.state.transitions import TaskState, allowed
-from reflectloop.terms import Decision
+from reflectloop.terms import Decision, OutcomeWord
 
 StepStatus = Literal["pending", "running", "done", "failed", "blocked", "skipped"]
 RunStatus = Literal["running", "ok", "failed"]
@@ -83,6 +83,13 @@ class RunState:
     objective: events.Json = dataclasses.field(default_factory=dict)
     replans: int = 0  # how often the plan was changed
     fixes: list[events.Json] = dataclasses.field(default_factory=list)  # known fixes tried in each step's last attempt
+    outcome: str = ""  # the gates' word on the whole change: PASS, REVIEW, REFUSED or NOT JUDGED
+    approvals: list[events.Json] = dataclasses.field(default_factory=list)  # findings that people approved
+
+    @property
+    def waits_for_approval(self) -> bool:
+        """Return True if a person may approve what the gates found on the whole change."""
+        return self.outcome == OutcomeWord.REVIEW and self.status != "ok"
 
     @property
     def kind(self) -> TaskKind:
@@ -215,18 +222,29 @@ def advance(task: Task, entry: JournalEntry) -> None:
             | events.RunResumed() as turned
         ):
             _apply_run_event(task, turned, entry)
-        case events.Judged(decision=decision):
-            _running(task, entry).decision = decision
+        case events.Judged() | events.GateDecided() | events.Approved() as turned:
+            _apply_verdict_event(task, turned, entry)
         case events.AgentAsked() as call:
             _running(task, entry)
             roles = task.spent.setdefault(call.step_id, {})
             roles[call.role] = roles.get(call.role, AgentUsage()).plus(AgentUsage.of(call))
-        case events.GateDecided() as decision_event:
-            _running(task, entry)
-            task.gated.append(decision_event.payload())
-            _judge(task, decision_event, entry)
         case other:
             _apply_step_event(task, _running(task, entry), other, entry)
+
+
+def _apply_verdict_event(
+    task: Task, event: events.Judged | events.GateDecided | events.Approved, entry: JournalEntry
+) -> None:
+    run = _running(task, entry)
+    match event:
+        case events.Judged(decision=decision):
+            run.decision = decision
+        case events.Approved():
+            run.approvals.append({**event.payload(), "at": entry.at})
+        case events.GateDecided():
+            task.gated.append({name: value for name, value in event.payload().items() if name != "outcome" or value})
+            run.outcome = run.outcome if event.subject else event.outcome
+            _judge(task, event, entry)
 
 
 def _judge(task: Task, decision_event: events.GateDecided, entry: JournalEntry) -> None:
@@ -256,7 +274,7 @@ def _apply_run_event(
             run = task.runs.get(run_id)
             _expect(run is not None and run.status == "failed", entry, "only a failed run is opened again")
             assert run  # noqa: S101 - just expected
-            run.status, run.error_code, run.end_tree, run.decision = "running", None, None, None
+            run.status, run.error_code, run.end_tree, run.decision, run.outcome = "running", None, None, None, ""
             task.latch = None
             _advance_to(task, entry, TaskState.EXECUTING)
         case events.RunPaused():
@@ -415,7 +433,7 @@ def _reset(run: RunState, event: events.StepsReset, entry: JournalEntry) -> None
         forgiven = old.forgiven if event.how == "retry" else old.attempts
         run.steps[name] = StepState(name, attempts=old.attempts, forgiven=forgiven, answer=old.answer)
     run.order = [name for name in run.order if name not in event.steps]
-    run.decision = None
+    run.decision, run.outcome = None, ""
 
 
 def _step_after(step: StepState, event: events.Event) -> StepState:

@@ -25,6 +25,7 @@ Clean = Callable[[str], str]  # removes what may not be stored from a text
 # Fields with text by people and programs; the others are ids, codes and paths.
 _NAMES = """
     title titles objective details imported reason reasons command commands checks fix text unblock backtracks cause
+    findings
 """
 _TEXT_FIELDS = frozenset(_NAMES.split())
 

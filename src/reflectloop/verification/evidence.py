@@ -90,6 +90,16 @@ def write_receipt(folder: Path, chain: Chain, decision: Mapping[str, Any], named
         "evidence": {"count": len(chain.records), "last": chain.last},
         "files": {name: digest_of(folder / name) for name in (*named, FILE)},
     }
+    return _seal_receipt(folder, body)
+
+
+def update_receipt(folder: Path, receipt: Mapping[str, Any], decision: Mapping[str, Any]) -> Path:
+    """Write a receipt anew with another decision: its evidence stays, and its files are hashed as they are now."""
+    body = {name: value for name, value in receipt.items() if name != "digest"} | dict(decision)
+    return _seal_receipt(folder, body | {"files": {name: digest_of(folder / name) for name in body["files"]}})
+
+
+def _seal_receipt(folder: Path, body: Mapping[str, Any]) -> Path:
     target = folder / RECEIPT
     files.write_atomic(target, json.dumps({**body, "digest": digest(canonical(body))}, indent=2) + "\n")
     return target

@@ -177,14 +177,40 @@ class Folders(NamedTuple):
         """Return the run with this id, or with an id that begins or ends so; without a name, the latest."""
         if name in (None, "latest"):
             return self._latest()
-        known = [path for path in (self.own / "runs").glob("RLOP-*") if path.is_dir()]
-        matches = [path for path in known if path.name.startswith(str(name)) or path.name.endswith(str(name))]
+        matches = self._matching("runs", str(name))
+        if not matches and self._matching("verifications", str(name)):
+            raise NothingToDo(
+                f"{name} is a verification: no run to apply or to look into", next_step=f"reflectloop show {name}"
+            )
         if len(matches) > 1:
             raise InvalidInput(f"{name!r} fits {len(matches)} runs", next_step="reflectloop status --all")
         if not matches:
             aside = next((f"; records that came with the project lie in {path}" for path in self._aside()), "")
             raise NothingToDo(f"there is no run {name!r}{aside}", next_step="reflectloop status --all")
         return RunFolder(matches[0])
+
+    def find_verification(self, name: str | None) -> RunFolder | None:
+        """Return the verification with this id, or with an id that begins or ends so; None if it is none.
+
+        Without a name it is the newest one, if nothing else has run here.
+        """
+        if name in (None, "latest"):
+            has_runs = read_id_file(self.own / "latest", RUN_ID) is not None or self.current_task() is not None
+            return None if has_runs else next(reversed(self.verifications()), None)
+        if self._matching("runs", str(name)):
+            return None
+        matches = self._matching("verifications", str(name))
+        if len(matches) > 1:
+            raise InvalidInput(f"{name!r} fits {len(matches)} verifications", next_step="reflectloop status --all")
+        return RunFolder(matches[0]) if matches else None
+
+    def verifications(self) -> list[RunFolder]:
+        """Return the folders of all verifications, oldest first."""
+        return [RunFolder(path) for path in sorted(self._matching("verifications", "RLOP-"), key=_begun)]
+
+    def _matching(self, kind: str, name: str) -> list[Path]:
+        known = [path for path in (self.own / kind).glob("RLOP-*") if path.is_dir()]
+        return [path for path in known if path.name.startswith(name) or path.name.endswith(name)]
 
     def _aside(self) -> list[Path]:
         return sorted(self.own.glob(f"{_SET_ASIDE}*"))
@@ -239,6 +265,10 @@ class Folders(NamedTuple):
 
     def set_current_task(self, task_id: str) -> None:
         files.write_atomic(self.own / "current", task_id + "\n")
+
+
+def _begun(folder: Path) -> int:
+    return (folder / "logs").stat().st_ctime_ns if (folder / "logs").exists() else 0
 
 
 def user_knowledge() -> Path:

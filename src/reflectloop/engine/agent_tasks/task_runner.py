@@ -63,7 +63,7 @@ def _work(place: FileopsTarget, tell: Tell, observer: RunObserver | None, *, eve
     ended: list[AttemptOutcome] = []
     appended, repaired = 0, 0
     judged = _judge_request(place)
-    if _is_untold(folders):
+    if _is_untold(folders) or _waits(folders):
         outcome = judge_task(judged, observer)
         return _told(folders, ended, None, outcome, outcome.error)
     while True:
@@ -96,6 +96,12 @@ def _is_untold(folders: Folders) -> bool:
     return not RunFolder(folders.own / "runs" / last.id).envelope.exists()
 
 
+def _waits(folders: Folders) -> bool:
+    """Return whether the change waits for a person's approval: agents have nothing to do, and none is asked again."""
+    run = folders.load_current().last_run
+    return run is not None and run.kind.is_stepwise and run.status == "running" and run.waits_for_approval
+
+
 def _steps(
     session: TaskSession, ended: list[AttemptOutcome], appended: int, *, every: bool
 ) -> tuple[final_review.FinalReview | None, ReflectloopError | None]:
@@ -124,7 +130,11 @@ def _reviewed(session: TaskSession, appended: int) -> tuple[final_review.FinalRe
 
 
 def _can_repair(outcome: RunOutcome, repaired: int) -> bool:
-    return isinstance(outcome.error, _REPAIRABLE) and not outcome.error.stops and repaired < final_review.MOST_APPENDED
+    """Return True if agents may repair it: also a weakened test, which a person may approve if they cannot."""
+    error = outcome.error
+    if not isinstance(error, _REPAIRABLE) or error.stops or error.asks:
+        return False
+    return repaired < final_review.MOST_APPENDED
 
 
 def _refused(outcome: RunOutcome) -> str:

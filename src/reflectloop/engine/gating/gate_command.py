@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from reflectloop import secrets
 from reflectloop.artifacts import next_command, views
 from reflectloop.artifacts.envelope import Envelope
 from reflectloop.engine.gating import danger_policy, gate_pipeline, insight_lessons
@@ -19,7 +21,7 @@ from reflectloop.errors import Fault, InvalidInput, Latched, ReflectloopError
 from reflectloop.gates import attempt_limits, decisions
 from reflectloop.gates import contract as contracts
 from reflectloop.gates.contract import Contract, ContractReading
-from reflectloop.gates.pipeline import GateReport
+from reflectloop.gates.pipeline import ChangeApprovals, GateReport
 from reflectloop.gates.proof import ProofInput
 from reflectloop.gates.rules import GateSubject
 from reflectloop.plan import strict_yaml
@@ -27,16 +29,26 @@ from reflectloop.plan.model import Check
 from reflectloop.state import events
 from reflectloop.state.fold import Task
 from reflectloop.state.journal import Journal
-from reflectloop.system import clock
+from reflectloop.system import clock, files
 from reflectloop.terms import Track
 from reflectloop.verification import evidence
 from reflectloop.verification.evidence import Chain
 from reflectloop.verification.sealed import VerificationInput
+from reflectloop.verification.verdict import Verdict
 from reflectloop.workspace import secret_guard
 
 _LARGEST = 1 << 20  # bytes of a contract or a report
 _TITLE = 200
 SUBJECT = ""  # the whole change
+CONTRACT, REPORT = "contract.yaml", "report.md"  # copies of what the change was judged by
+
+
+class ApprovedGate(NamedTuple):
+    """A change that the gates judge once more, since a person approved findings on it."""
+
+    run_id: str
+    tree: str
+    approve: Callable[[], events.Approved]  # records the approval; called once, when the change is known to be the same
 
 
 class GateInput(NamedTuple):
@@ -45,6 +57,7 @@ class GateInput(NamedTuple):
     change: VerifyRequest
     contract: Path
     report: Path | None = None
+    again: ApprovedGate | None = None
 
 
 class GateResult(NamedTuple):
@@ -53,22 +66,24 @@ class GateResult(NamedTuple):
     data: dict[str, Any]
     folder: Path
     error: ReflectloopError | None
+    verdict: Verdict | None = None  # of the sealed runs, if there were any
 
 
 def gate(asked: GateInput, observer: VerifyObserver) -> GateResult:
     """Judge a change. Faults of the input are raised; faults of the change are part of the outcome."""
     said = read_contract(asked.contract)
     words = _read(asked.report, "report").decode("utf-8", "replace") if asked.report else ""
+    case = _GateCase(said, _read(asked.contract, "contract"), words, asked.again)
     made: list[_Line] = []
 
     def line(*given: Any) -> _Line:  # noqa: ANN401 - what every line is made with
-        made.append(_Line(said, words, *given))
+        made.append(_Line(case, *given))
         return made[0]
 
-    outcome = verifying.verify(asked.change, observer, line)
+    outcome = verifying.verify(asked.change, observer, line, asked.again.run_id if asked.again else None)
     report, data = made[0].report, made[0].data
     assert report  # noqa: S101 - else an error was raised
-    return GateResult(outcome.envelope, report, data, outcome.folder, outcome.error)
+    return GateResult(outcome.envelope, report, data, outcome.folder, outcome.error, outcome.verdict)
 
 
 def read_contract(path: Path) -> ContractReading:
@@ -99,14 +114,24 @@ def _read(path: Path, what: str) -> bytes:
         raise InvalidInput(f"cannot read the {what} {path}: {fault.strerror}", next_step=f"--{what} FILE") from fault
 
 
+class _GateCase(NamedTuple):
+    """What a change is judged by; the contract also as it stands in its file."""
+
+    said: ContractReading
+    contract: bytes
+    words: str
+    again: ApprovedGate | None
+
+
 class _Line(verifying.Verification):
     """A verification that begins with 戒 and ends with 识. Each goal has a task of its own, which counts its tries."""
 
     command = "gate"
 
-    def __init__(self, said: ContractReading, words: str, *given: Any) -> None:  # noqa: ANN401
+    def __init__(self, case: _GateCase, *given: Any) -> None:  # noqa: ANN401
         super().__init__(*given)
-        self.said, self.words = said, words
+        self.given = case
+        self.said, self.words, self.again = case.said, case.words, case.again
         self.report: GateReport | None = None
         self.data: dict[str, Any] = {}
 
@@ -120,14 +145,18 @@ class _Line(verifying.Verification):
         task = open_tasks.find_open(self.folders, key)
         past = attempt_limits.of_journal(task.gated if task else (), SUBJECT)
         self._refuse_causeless(past)
+        approved = self._approve(sides)
         chain = Chain(self.folder / evidence.FILE)
         way = self._passage(sides, chain, past)
-        book, task = self._open(key, task, sides)
+        book, task = self._open(key, task, sides, approved)
         try:
             self.report = made = way.walk()
             self.warnings += made.warnings
+            self.warnings += self.approvals.unused(
+                sides.base, sides.head, [item.reason.finding for item in made.approved]
+            )
             book.append(gate_pipeline.event(made, self.run_id, SUBJECT))
-            error = decisions.as_error(made.last, f"reflectloop receipt show {self.run_id}")
+            error = decisions.as_error(made.last, next_command.after_verdict(made.outcome, self.run_id))
             self._settle(book, error, sides)
         finally:
             book.close()
@@ -157,6 +186,7 @@ class _Line(verifying.Verification):
             past,
             insight_lessons.remembered(self.folders),
             lambda: chain.records,
+            approvals=ChangeApprovals(sides.base, sides.head, self.approvals.known(sides.base, sides.head)),
         )
 
     def _see(self, sides: BaseAndHead, chain: Chain, again: int) -> ProofInput:  # noqa: ARG002 - sealed runs tell flakes by themselves
@@ -171,7 +201,8 @@ class _Line(verifying.Verification):
         )
         case = self.case(sides)
         if self.contract.track is Track.DIRECT and not case.named:
-            return seen._replace(tampering=gate_pipeline.weakened(self.trees.changes(sides.base, sides.head)))
+            weakened = gate_pipeline.weakened(self.trees.changes(sides.base, sides.head), sides.base, sides.head)
+            return seen._replace(tampering=weakened)
         found = verifying.judge(self.stage(), case, chain, sides.commit)
         self.warnings += found.notes
         return seen._replace(verdict=found)
@@ -194,14 +225,32 @@ class _Line(verifying.Verification):
             named=named,
             criteria={f"{one.id} {one.text}": one.check for one in contract.acceptance or ()},
             has_setup=plain.has_setup,
+            approved=plain.approved,
         )
 
     # What is kept ------------------------------------------------------------------------------------------------
 
-    def _open(self, key: str, task: Task | None, sides: BaseAndHead) -> tuple[Journal, Task]:
+    def _approve(self, sides: BaseAndHead) -> events.Approved | None:
+        if self.again is None:
+            return None
+        if sides.head != self.again.tree:
+            raise InvalidInput(
+                f"the patch of {self.run_id} does not make the tree that was judged",
+                next_step="reflectloop gate --contract FILE",
+            )
+        (self.folder / evidence.FILE).unlink(missing_ok=True)  # what runs now is written anew
+        return self.again.approve()
+
+    def _open(
+        self, key: str, task: Task | None, sides: BaseAndHead, approved: events.Approved | None
+    ) -> tuple[Journal, Task]:
         """The journal of the goal's own task, which is never the current one: nobody works on it here."""
         title = f"gate: {self.contract.goal}"[:_TITLE]
         book, task = open_tasks.open_journal(self.folders, task, key, title, clock.now(), lambda _: None, current=False)
+        if approved:
+            book.append(events.RunReopened(run_id=self.run_id))
+            book.append(approved)
+            return book, task
         book.append(
             events.RunStarted(
                 run_id=self.run_id,
@@ -222,6 +271,13 @@ class _Line(verifying.Verification):
         code = error.code if error else None
         book.append(events.RunFinished(run_id=self.run_id, error_code=code, end_tree=sides.head, duration_ms=spent))
 
+    def _keep_input(self) -> list[str]:
+        """Keep what the change was judged by, so that it can be judged again after an approval."""
+        texts = {CONTRACT: self.given.contract, REPORT: secrets.current_detector().redact(self.words).encode()}
+        for name, text in texts.items():
+            files.write_atomic(self.folder / name, text)
+        return list(texts)
+
     def _told(
         self, sides: BaseAndHead, way: GatePipeline, chain: Chain, error: ReflectloopError | None
     ) -> VerifyOutcome:
@@ -231,6 +287,8 @@ class _Line(verifying.Verification):
         said = {
             "run_id": self.run_id,
             "decision": str(made.decision),
+            "outcome": str(made.outcome),
+            "approvals": self.data["approved"],
             "level": level,
             "track": str(self.contract.track),
             "base_tree": sides.base,
@@ -240,7 +298,7 @@ class _Line(verifying.Verification):
             "reasons": [reason["text"] for one in self.data["gates"] for reason in one["reasons"]],
             "finished": clock.stamp(clock.now()),
         }
-        written = [self.patch_name, gate_pipeline.PAGE, gate_pipeline.DATA]
+        written = [self.patch_name, gate_pipeline.PAGE, gate_pipeline.DATA, *self._keep_input()]
         if not chain.records:
             chain.path.touch()  # nothing was run, and the receipt says so
         evidence.write_receipt(self.folder, chain, junit_sarif.cleaned(said), written)

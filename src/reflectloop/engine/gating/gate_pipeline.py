@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from reflectloop import secrets
-from reflectloop.engine.gating import insight_lessons
+from reflectloop.engine.gating import insight_lessons, verdict_export
 from reflectloop.engine.gating.insight_lessons import COMPACT, AnchorLessons
 from reflectloop.engine.run import junit_sarif
 from reflectloop.gates import insight, pipeline, proof, report, retention, rules
@@ -16,7 +16,7 @@ from reflectloop.gates.attempt_limits import GateAttempt
 from reflectloop.gates.contract import Citation, Contract
 from reflectloop.gates.decisions import GateReason
 from reflectloop.gates.insight import Background, Insight
-from reflectloop.gates.pipeline import GateReport, GateStages
+from reflectloop.gates.pipeline import ChangeApprovals, GateReport, GateStages
 from reflectloop.gates.proof import GateProof, ProofInput
 from reflectloop.gates.retention import RetentionResult
 from reflectloop.gates.rules import DangerPolicy, GateSubject
@@ -46,6 +46,7 @@ class GatePipeline:
     memory: AnchorLessons
     records: Callable[[], Sequence[EvidenceRecord]] = list
     plan: Plan | None = None
+    approvals: ChangeApprovals = field(default_factory=lambda: ChangeApprovals("", ""))
     durations_ms: Mapping[str, int] = field(default_factory=dict)
     jobs: int = 1
     seen: ProofInput = field(default_factory=ProofInput)
@@ -56,7 +57,7 @@ class GatePipeline:
 
     def walk(self) -> GateReport:
         stages = GateStages(
-            lambda: rules.check_rules(self.output, self.judges),
+            lambda: self.approvals.settle(rules.check_rules(self.output, self.judges)),
             self._prove,
             self._reflect,
             self._store,
@@ -70,7 +71,8 @@ class GatePipeline:
             from reflectloop.gates import api  # noqa: PLC0415 - only refactorings need it
 
             self.seen = self.seen._replace(breaks=api.breaking_changes(self.output.changes))
-        return proof.check_proof(self.contract, self.seen, self.output.start)
+        proven = proof.check_proof(self.contract, self.seen, self.output.start)
+        return proven._replace(ruling=self.approvals.settle(proven.ruling))
 
     def _reflect(self, found: GateProof) -> Insight:
         return insight.reflect(
@@ -99,9 +101,8 @@ class GatePipeline:
         """The report beside the run's other artifacts, and the page of the task."""
         said = report.report_data(made, self.seen.verdict)
         files.write_atomic(folder / DATA, junit_sarif.pretty(said))
-        files.write_atomic(
-            folder / PAGE, secrets.current_detector().redact(report.report_markdown(made, self.seen.verdict))
-        )
+        page = report.report_markdown(made, self.seen.verdict) + _faults_text(self.seen.verdict)
+        files.write_atomic(folder / PAGE, secrets.current_detector().redact(page))
         facts = {
             "run": self.run_id,
             "track": str(self.contract.track),
@@ -116,6 +117,13 @@ class GatePipeline:
         )
         files.write_atomic(task / COMPACT, secrets.current_detector().redact(page))
         return said
+
+
+def _faults_text(judged: verdict.Verdict | None) -> str:
+    """Return the section about checks that gave no usable result; empty if all did."""
+    faults = verdict_export.check_faults(judged) if judged else []
+    lines = [line for fault in faults for line in fault.lines()]
+    return "\n".join(["", "## Checks without a result", "", "```text", *lines, "```", ""]) if lines else ""
 
 
 # The journal's side of it -----------------------------------------------------------------------------------------
@@ -136,14 +144,18 @@ def event(made: GateReport, run_id: str, subject: str) -> events.GateDecided:
         backtracks=[{"gate": str(one.gate), "reason": clean(one.reason)} for one in made.backtracks],
         insight=made.insight is not None,
         cause=clean(tried.cause),
+        outcome=tried.outcome,
     )
 
 
-def weakened(changes: Sequence[ChangedFile], lifted: Sequence[str] = ()) -> list[GateReason]:
-    """A direct change need not be proven; where it weakens tests or their settings, it is thrown away all the same."""
+def weakened(changes: Sequence[ChangedFile], base_tree: str, tree: str, lifted: Sequence[str] = ()) -> list[GateReason]:
+    """Return a reason for each test or setting that a direct change weakens, though it need not be proven."""
     found = [one for one in tampering.look(changes) if one.grade == "weakening"]
     freed = [one.path for one in found if is_named(one.path, lifted)]
-    return [GateReason(one.decision, "weakening", one.text) for one in verdict.of_findings(found, freed)]
+    return [
+        GateReason(reason.decision, "weakening", reason.text, finding=reason.finding, finding_rule=reason.rule)
+        for reason in verdict.identified(verdict.of_findings(found, freed), base_tree, tree)
+    ]
 
 
 def says_so(citation: Citation, read: Callable[[str], bytes | None]) -> bool:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from reflectloop.engine.gating import danger_policy, gate_pipeline, insight_lessons
+from reflectloop.artifacts import next_command
+from reflectloop.engine.gating import approvals, danger_policy, gate_pipeline, insight_lessons, verdict_export
 from reflectloop.engine.gating.gate_pipeline import GatePipeline
 from reflectloop.engine.run.context import ExecutedRun, JudgedRun, PreparedRun, extend
 from reflectloop.gates import attempt_limits, batch_gate, decisions
 from reflectloop.gates import contract as contracts
 from reflectloop.gates.decisions import Ruling
+from reflectloop.gates.pipeline import ChangeApprovals
 from reflectloop.gates.proof import ProofInput
 from reflectloop.gates.rules import GateSubject
 from reflectloop.plan import proof
@@ -43,7 +45,10 @@ def judge(run: ExecutedRun) -> JudgedRun:
     if run.request.retry_reason:
         cause = {"root_cause": run.request.retry_reason}
         said = said._replace(contract=said.contract.model_copy(update=cause))
-    verification = _Verification(run, trees, changes)
+    base, head = run.workspace.base_tree, run.workspace.tree
+    source = approvals.source(run.folders.root, run.request.approve_file, run.request.caller)
+    approved = source.known(base, head)
+    verification = _Verification(run, trees, changes, approved)
     pipeline = GatePipeline(
         run.run_id,
         plan.title,
@@ -54,21 +59,26 @@ def judge(run: ExecutedRun) -> JudgedRun:
         insight_lessons.remembered(run.folders),
         lambda: run.chain().records,
         plan,
+        ChangeApprovals(base, head, approved),
         {step.id: step.duration_ms for step in run.results},
         run.request.jobs or plan.jobs,
     )
     report = pipeline.walk()
     run.warnings.extend(report.warnings)
+    run.warnings.extend(source.unused(base, head, [item.reason.finding for item in report.approved]))
     if not run.is_over and (run.is_stepwise or not _is_decided(run)):
         run.journal.append(gate_pipeline.event(report, run.run_id, SUBJECT))
     pipeline.write(report, run.folder.path, run.journal.path.parent)
-    refusal = decisions.as_error(report.last, f"reflectloop receipt show {run.run_id}")
+    refusal = decisions.as_error(report.last, next_command.after_verdict(report.outcome, run.run_id))
     return extend(run, JudgedRun, gates=report, verdict=verification.verdict, refusal=refusal)
 
 
 def _is_decided(run: ExecutedRun) -> bool:
     """Return whether an earlier engine journalled the decision of this run and died afterwards."""
-    return any(decision["run_id"] == run.run_id and decision["subject"] == SUBJECT for decision in run.task.gated)
+    mine = (run.run_id, SUBJECT)
+    decided = [decision for decision in run.task.gated if (decision["run_id"], decision["subject"]) == mine]
+    # A run that was opened again has no outcome until the gates judge it again.
+    return bool(decided) and run.resume is not None and run.resume.run.outcome == decided[-1].get("outcome", "")
 
 
 def _trees(run: PreparedRun) -> TreeBuilder:
@@ -78,18 +88,23 @@ def _trees(run: PreparedRun) -> TreeBuilder:
 class _Verification:
     """The sealed verification of a run, made when the proof gate asks for it."""
 
-    def __init__(self, run: ExecutedRun, trees: TreeBuilder, changes: Sequence[ChangedFile]) -> None:
-        self._run, self._trees, self._changes = run, trees, changes
+    def __init__(
+        self, run: ExecutedRun, trees: TreeBuilder, changes: Sequence[ChangedFile], approved: Mapping[str, str]
+    ) -> None:
+        self._run, self._trees, self._changes, self._approved = run, trees, changes, approved
         self.verdict: Verdict | None = None
 
     def run(self) -> ProofInput:
         """Return what the steps showed and, if the plan asks for it, what base and patch show in fresh workspaces."""
         run, plan = self._run, self._run.plan
         if not (run.is_stepwise or proof.is_verified(plan)):
-            weakened = gate_pipeline.weakened(self._changes, plan.may_change_protected)
+            weakened = gate_pipeline.weakened(
+                self._changes, run.workspace.base_tree, run.workspace.tree, plan.may_change_protected
+            )
             return ProofInput(exits=True, tampering=weakened)
         self.verdict = verdict = self._verify()
         run.warnings.extend(verdict.notes)
+        run.warnings.extend("\n    ".join(fault.lines()) for fault in verdict_export.check_faults(verdict))
         decided = run.resume is not None and run.resume.run.decision is not None
         if not run.is_over and (run.is_stepwise or not decided):
             run.journal.append(
@@ -135,6 +150,7 @@ class _Verification:
             named=proof.final_checks(plan),
             criteria={f"{item.id} {item.text}".strip(): item.check for item in plan.acceptance},
             has_setup=bool(settings.verify.setup),
+            approved=self._approved,
         )
         return verifying.judge(environment, case, run.chain(), run.base.commit, plan.hash)
 

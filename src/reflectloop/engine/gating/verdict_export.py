@@ -1,16 +1,53 @@
-"""A verdict in the formats other tools read: JUnit XML and SARIF."""
+"""A verdict for other readers: JUnit XML, SARIF, and why checks gave no result."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import reflectloop
+from reflectloop.diagnosis.log_diagnosis import CheckFault, fault_of
 from reflectloop.engine.run import junit_sarif
-from reflectloop.verification.result import VerificationResult
+from reflectloop.terms import OutcomeWord, one_line
+from reflectloop.verification.compare import NO_ANSWER
+from reflectloop.verification.result import TamperFinding, VerificationResult
 from reflectloop.verification.verdict import CheckComparison, Verdict
 
 _LEVELS = {"weakening": "error", "suspect": "warning", "note": "note"}
+_MOST_FAILURES = 3
+
+
+def check_faults(verdict: Verdict) -> list[CheckFault]:
+    """Return every check that gave no usable result, with the likely cause; empty for a PASS."""
+    if verdict.outcome is OutcomeWord.PASS:
+        return []
+    results = [
+        (judged.check.name, judged.sealed if judged.sealed.type in NO_ANSWER or not judged.base else judged.base)
+        for judged in verdict.checks
+        if not judged.left_out
+    ]
+    own = [(f"{tests.check}, tests of the patch", tests.on_patch) for tests in verdict.own]
+    judged_alone = {name for name, result in results if result.type in NO_ANSWER}
+    results += [
+        (name, result) for name, result in own if result.type != "no_tests" and name.split(",")[0] not in judged_alone
+    ]
+    return [fault for name, result in results if (fault := fault_of(name, result))]
+
+
+def failure_lines(verdict: Verdict) -> Iterator[str]:
+    """Yield the message and the place of the first tests that the change breaks, and the log that has all of it."""
+    runs = [(judged.comparison.newly_failing, judged.sealed) for judged in verdict.checks]
+    runs += [(tests.failing, tests.on_patch) for tests in verdict.own]
+    shown: set[str | None] = set()
+    for names, result in runs:
+        new = [detail for detail in result.details if detail.test in names and detail.test not in shown]
+        shown.update(detail.test for detail in new)
+        for detail in new[:_MOST_FAILURES]:
+            place = f" ({detail.file}:{detail.line})" if detail.file and detail.line else ""
+            yield one_line(f"{detail.test}: {detail.error}{place}")
+        if new and result.log_path:
+            yield f"log: {result.log_path}"
 
 
 def junit(found: Verdict) -> str:
@@ -21,10 +58,13 @@ def junit(found: Verdict) -> str:
     suite = ET.SubElement(top, "testsuite", name="decision")
     case = junit_sarif.case(suite, str(found.track or "verification"), "", 0)
     if found.reasons:
-        text = "\n".join(f"{reason.decision}: {reason.text}" for reason in found.reasons)
-        ET.SubElement(
-            case, "failure", type=str(found.decision), message=junit_sarif.clean(found.reasons[0].text)
-        ).text = junit_sarif.clean(text)
+        text = "\n".join(f"{reason.finding} {reason.text} ({reason.decision})".strip() for reason in found.reasons)
+        message = junit_sarif.clean(f"{found.outcome}: {found.reasons[0].text}")
+        failure = ET.SubElement(case, "failure", type=str(found.outcome), message=message)
+        failure.text = junit_sarif.clean(text)
+    if found.approved:
+        text = "\n".join(f"approved: {item.reason.text}; {item.approval}" for item in found.approved)
+        ET.SubElement(case, "system-out").text = junit_sarif.clean(text)
     return junit_sarif.counted(top)
 
 
@@ -50,7 +90,7 @@ def _mark(case: ET.Element, result: VerificationResult) -> None:
 
 def sarif(found: Verdict) -> str:
     """Findings about the patch, then what the checks complain about that is new."""
-    results = [junit_sarif.place(one.rule, one.what, one.path, one.line, _LEVELS[one.grade]) for one in found.findings]
+    results = [_finding(finding, found) for finding in found.findings]
     for one in found.checks:
         new = set(one.comparison.newly_failing)
         results += [
@@ -59,6 +99,18 @@ def sarif(found: Verdict) -> str:
             if detail.test in new or (detail.test is None and not one.sealed.ok)
         ]
     return junit_sarif.as_sarif(_driver(results), results)
+
+
+def _finding(finding: TamperFinding, verdict: Verdict) -> dict[str, Any]:
+    """Return a finding; its text begins with the outcome it leads to, and an approved one is suppressed."""
+    shown = f"{finding.what} ({finding.rule})"
+    waits = next((reason for reason in verdict.reasons if reason.finding and shown in reason.text), None)
+    approved = next((item for item in verdict.approved if shown in item.reason.text), None)
+    text = f"{OutcomeWord.REVIEW} {waits.finding}: {finding.what}" if waits else finding.what
+    result = junit_sarif.place(finding.rule, text, finding.path, finding.line, _LEVELS[finding.grade])
+    if approved:
+        result["suppressions"] = [{"kind": "external", "status": "accepted", "justification": approved.approval}]
+    return result
 
 
 def _driver(results: list[dict[str, Any]]) -> dict[str, Any]:

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from reflectloop import config, secrets
+from reflectloop.artifacts import next_command
 from reflectloop.artifacts.envelope import Envelope, of_error
-from reflectloop.engine.gating import danger_policy
+from reflectloop.engine.gating import approvals, danger_policy, verdict_export
 from reflectloop.engine.run import junit_sarif
 from reflectloop.engine.run.request import VerifyObserver
 from reflectloop.engine.tasks import open_tasks
@@ -38,7 +39,7 @@ from reflectloop.verification.progress import CheckObserver, Times
 from reflectloop.verification.result import DetectedCheck
 from reflectloop.verification.sealed import SealedVerification, VerificationInput
 from reflectloop.verification.tree_builder import TreeBuilder
-from reflectloop.verification.verdict import Verdict
+from reflectloop.verification.verdict import ApprovedReason, Verdict, VerdictReason
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import carry, checkout, patch, project, secret_guard, snapshot, workspace_registry
 from reflectloop.workspace.folders import Folders, open_project_dirs
@@ -61,6 +62,7 @@ class VerifyRequest:
     isolation: Isolation | None = None
     sandbox_root: Path | None = None
     wait: bool = False
+    approve_file: Path | None = None
     caller: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
 
@@ -78,20 +80,27 @@ class BaseAndHead(NamedTuple):
 
 
 def verify(
-    request: VerifyRequest, observer: VerifyObserver, line: Callable[..., Verification] | None = None
+    request: VerifyRequest,
+    observer: VerifyObserver,
+    line: Callable[..., Verification] | None = None,
+    again: str | None = None,
 ) -> VerifyOutcome:
-    """Judge a change. Faults of the input are raised; faults of the change are part of the outcome."""
+    """Judge a change. Faults of the input are raised; faults of the change are part of the outcome.
+
+    `again` names the verification that is judged once more, after an approval.
+    """
     folders = open_project_dirs(request.start)
     folders.ensure_owned()
     with lock.hold_lock(folders.own, "verify", wait=observer.waits if request.wait else None):
-        run_id = clock.run_id(clock.now())
+        run_id = again or clock.run_id(clock.now())
         folder = folders.own / "verifications" / run_id
         with files.room_for("the verification's folder", folder):
-            (folder / "logs").mkdir(parents=True)
+            (folder / "logs").mkdir(parents=True, exist_ok=again is not None)
         try:
             return (line or Verification)(request, folders, run_id, folder, observer).walk()
         except BaseException:
-            _forget_if_empty(folder)
+            if again is None:
+                _forget_if_empty(folder)
             raise
 
 
@@ -125,6 +134,7 @@ class Verification:
             max(self.config.box.isolation, self.request.isolation or Isolation.NONE, key=lambda level: level.rank),
             self.config.box.strongest,
         )
+        self.approvals = approvals.source(self.folders.root, self.request.approve_file, self.request.caller)
         self.project = project.open_project(self.folders.root)
         if self.project.mode != "git":
             raise UnsupportedRepository(
@@ -232,6 +242,8 @@ class Verification:
     def judge(self, sides: BaseAndHead) -> VerifyOutcome:
         chain = Chain(self.folder / evidence.FILE)
         found = judge(self.stage(), self.case(sides), chain, sides.commit)
+        approved = [item.reason.finding for item in found.approved]
+        self.warnings += self.approvals.unused(sides.base, sides.head, approved)
         error = as_error(found, self.run_id)
         envelope = self._envelope(found, error)
         self._write(found, chain, envelope)
@@ -261,6 +273,7 @@ class Verification:
             required=frozenset(self.request.only) | {one.name for one in self.config.verify.checks},
             has_setup=bool(self.config.verify.setup),
             doubts=(*self.doubts, *self._runs_by_itself(sides)),
+            approved=self.approvals.known(sides.base, sides.head),
         )
 
     def _runs_by_itself(self, sides: BaseAndHead) -> Iterator[str]:
@@ -474,17 +487,24 @@ def detected(start: Path, caller: Mapping[str, str]) -> list[DetectedCheck]:
 
 def as_error(found: Verdict, run_id: str) -> ReflectloopError | None:
     """Return the error of a verdict that is not PASS."""
-    said = [decisions.GateReason(one.decision, "sealed", one.text) for one in found.reasons]
-    return decisions.as_error(decisions.make_ruling(Gate.PROOF, said), f"reflectloop receipt show {run_id}")
+    said = [
+        decisions.GateReason(one.decision, "sealed", one.text, finding=one.finding, unjudged=one.unjudged)
+        for one in found.reasons
+    ]
+    next_step = next_command.after_verdict(found.outcome, run_id)
+    return decisions.as_error(decisions.make_ruling(Gate.PROOF, said), next_step)
 
 
 def as_data(found: Verdict) -> dict[str, Any]:
     return {
         "decision": str(found.decision),
+        "outcome": str(found.outcome),
         "level": found.level,
         "track": str(found.track) if found.track else None,
-        "reasons": [{"decision": str(reason.decision), "text": reason.text} for reason in found.reasons],
+        "reasons": [_reason_data(reason) for reason in found.reasons],
+        "approved": [{**_reason_data(item.reason), "approval": item.approval} for item in found.approved],
         "findings": [finding._asdict() for finding in found.findings],
+        "faults": [fault._asdict() for fault in verdict_export.check_faults(found)],
         "comparison": {name: list(names) for name, names in found.comparison._asdict().items()},
         "checks": [
             {
@@ -515,6 +535,21 @@ def as_data(found: Verdict) -> dict[str, Any]:
     }
 
 
+def approval_data(item: ApprovedReason) -> dict[str, str]:
+    return {"finding": item.reason.finding, "text": item.reason.text, "approval": item.approval}
+
+
+def _reason_data(reason: VerdictReason) -> dict[str, Any]:
+    return {
+        "decision": str(reason.decision),
+        "text": reason.text,
+        "rule": reason.rule or None,
+        "finding": reason.finding or None,
+        "unjudged": reason.unjudged,
+        "details": list(reason.details),
+    }
+
+
 def _result(result: Any) -> dict[str, Any]:  # noqa: ANN401
     """Without the outcome of every test: there may be thousands, and the comparison names those that matter."""
     said: dict[str, Any] = result.model_dump(mode="json", exclude={"tests"})
@@ -526,6 +561,8 @@ def about(found: Verdict, run_id: str, plan_hash: str | None) -> dict[str, Any]:
     return {
         "run_id": run_id,
         "decision": str(found.decision),
+        "outcome": str(found.outcome),
+        "approvals": [approval_data(item) for item in found.approved],
         "level": found.level,
         "track": str(found.track) if found.track else None,
         "base_tree": found.base_tree,

@@ -20,6 +20,7 @@ from reflectloop.sandbox import environment
 from reflectloop.state import snapshot
 from reflectloop.state.fold import Task
 from reflectloop.system import clock, files
+from reflectloop.terms import OutcomeWord
 from reflectloop.verification import evidence
 from reflectloop.workspace.folders import user_knowledge
 
@@ -69,6 +70,7 @@ def _write_receipt(run: PreparedRun, error: ReflectloopError | None) -> None:
     facts = {
         "run_id": run.run_id,
         "decision": refused if error else "PASS",
+        "outcome": run_outcome(judged, error),
         "level": _level(run, error),
         "track": str(run.plan.settled_track),
         "base_tree": run.workspace.base_tree,
@@ -76,10 +78,19 @@ def _write_receipt(run: PreparedRun, error: ReflectloopError | None) -> None:
         "sealed_tree": judged.verdict.sealed_tree if judged and judged.verdict else None,
         "plan_hash": run.plan.hash,
         "reasons": [secrets.current_detector().redact(error.message)] if error else [],
+        "approvals": judged.gates.approval_data if judged else [],
         "finished": clock.stamp(clock.now()),
     }
-    named = [path.name for path in (*run.folder.path.glob("plan.*"), run.folder.patch) if path.exists()]
+    gates = [run.folder.path / "gates.json"] if judged else []
+    named = [path.name for path in (*run.folder.path.glob("plan.*"), run.folder.patch, *gates) if path.exists()]
     evidence.write_receipt(run.folder.path, run.chain(), facts, named)
+
+
+def run_outcome(judged: JudgedRun | None, error: ReflectloopError | None) -> str:
+    """Return the word for people; a run that the gates did not see is refused by what stopped it."""
+    if error is None:
+        return OutcomeWord.PASS
+    return judged.gates.outcome if judged and judged.refusal is error else OutcomeWord.REFUSED
 
 
 def _next(run: RequestedRun) -> str:
@@ -115,6 +126,8 @@ def write(
         touched=touched,
         error=error,
         cost=usage.table(asked) if asked else (),
+        outcome=run_outcome(run, error) if isinstance(run, JudgedRun) else "",
+        approved=[str(item) for item in run.gates.approved] if isinstance(run, JudgedRun) else (),
     )
     write_yaml(run.folder.result, envelope, body)
     files.write_atomic(run.folder.summary, text)
@@ -127,6 +140,8 @@ def write(
         known_fixes = _known_fixes(run, record)
         blocker = _blocker(run, error, record, known_fixes)
         write_yaml(run.folder.blocker, envelope, blocker)
+    else:
+        run.folder.blocker.unlink(missing_ok=True)  # of a judgement before an approval
     if isinstance(run, PreparedRun):
         with run.warn_on_failure("what a receipt needs"):
             _write_receipt(run, error)

@@ -7,7 +7,7 @@ import os
 from reflectloop.artifacts import publish, views
 from reflectloop.diagnosis.failure_record import FailureRecord
 from reflectloop.engine.run import artifacts
-from reflectloop.engine.run.context import AdmittedRun, ExecutedRun, PreparedRun, RequestedRun
+from reflectloop.engine.run.context import AdmittedRun, ExecutedRun, JudgedRun, PreparedRun, RequestedRun
 from reflectloop.engine.run.request import RunOutcome
 from reflectloop.engine.steps.execution import CANCELLED
 from reflectloop.engine.tasks import open_tasks
@@ -57,7 +57,8 @@ def finish(run: RequestedRun, error: ReflectloopError | None) -> RunOutcome:
     known_fixes = artifacts.write(run, envelope, error, failure)
     envelope = envelope.model_copy(update={"warnings": list(dict.fromkeys(run.warnings))})
     touched = run.touched if isinstance(run, ExecutedRun) else ()
-    return RunOutcome(envelope, run.folder, run.results, touched, error, tuple(known_fixes))
+    word = str(artifacts.run_outcome(run, error)) if isinstance(run, JudgedRun) else ""
+    return RunOutcome(envelope, run.folder, run.results, touched, error, tuple(known_fixes), word)
 
 
 # The journal --------------------------------------------------------------------------------------------------------

@@ -151,15 +151,15 @@ def summary(
     touched: tuple[TouchedFile, ...],
     error: Any,  # noqa: ANN401
     cost: Sequence[str] = (),
+    outcome: str = "",
+    approved: Sequence[str] = (),
 ) -> str:
-    lines = [
-        f"# {title}",
-        "",
-        f"**{'Failed' if error else 'Done'}** · {envelope.run_id} · {envelope.timestamp}",
-        "",
-    ]
+    """Return the page of a run. `outcome` is the gates' word, and `approved` is what people said yes to."""
+    word = outcome or ("Failed" if error else "Done")
+    lines = [f"# {title}", "", f"**{word}** · {envelope.run_id} · {envelope.timestamp}", ""]
     if error:
         lines += [f"`{error.code}`: {error.message}", ""] + [f"- {fault}" for fault in error.faults]
+    lines += [f"- approved: {line}" for line in approved]
     lines += ["", f"## Steps ({sum(step.success for step in steps)} of {total} done)", ""]
     if steps:
         lines += ["| step | outcome | time | changed |", "|---|---|---|---|"]

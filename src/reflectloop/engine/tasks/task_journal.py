@@ -66,7 +66,10 @@ class TaskJournal:
         task = self.task()
         run = task.last_run
         if run is None or not run.kind.is_stepwise or task.state in _ENDED:
-            raise Refusal("there is no plan to work on", hint="send triflow_plan_init first")
+            raise Refusal(
+                "there is no plan to work on",
+                hint="send triflow_plan_init first (reflectloop template write_plan_files --list)",
+            )
         return task, run
 
     def plan(self) -> Plan:
