@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from reflectloop.errors import published
+from reflectloop.system import files
+from reflectloop.workspace.folders import Folders
 from support import Answer, Repo, reflectloop, start, wait_until
 
 KEY = "sk-" + "a1b2c3d4e5f6a7b8c9"
@@ -246,11 +249,30 @@ def test_two_engines_in_one_project_never_mix(repo: Repo) -> None:
     engines = [start(repo.path, "run", "--json", str(repo.steps("sleep 0.5"))) for _ in range(4)]
     told = [json.loads(engine.ended().stdout)["envelope"] for engine in engines]
     codes = sorted(envelope["error_code"] or "OK" for envelope in told)
-    assert codes.count("OK") >= 1
+    assert codes.count("OK") >= 1, told
     assert set(codes) <= {"OK", "LOCKED"}
     assert all("pid" in envelope["message"] for envelope in told if envelope["error_code"] == "LOCKED")
     time.sleep(0.05)
     assert repo.run("run", repo.steps("true")).code == 0
+
+
+def test_an_engine_that_begins_at_once_with_another_removes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other engine takes the folder over after this one saw that nobody owns it, and begins a run."""
+    ours = Folders(tmp_path)
+
+    @contextlib.contextmanager
+    def other_was_first(_path: Path) -> Iterator[None]:
+        (ours.own / "owner.json").write_text(json.dumps(files.identity_of(ours.own)))
+        (ours.own / "runs" / "RLOP-20260101-aaaaaa").mkdir(parents=True)
+        (ours.own / "current").write_text("T-1\n")
+        yield
+
+    monkeypatch.setattr(files, "locked", other_was_first)
+    ours.ensure_owned()
+    assert (ours.own / "runs" / "RLOP-20260101-aaaaaa").is_dir()
+    assert (ours.own / "current").exists()
 
 
 def test_a_reader_that_goes_away_does_not_stop_the_run(repo: Repo) -> None:

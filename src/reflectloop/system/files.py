@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -82,6 +83,18 @@ def _replace(path: Path, fill: Callable[[BinaryIO], object], mode: int = 0o666) 
         except BaseException:
             part.unlink(missing_ok=True)
             raise
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a file, which is made if there is none; a file system without locks lets everybody in."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def identity_of(folder: Path) -> list[int]:

@@ -124,6 +124,12 @@ class Folders(NamedTuple):
         store.write_gitignore(self.own)
         if self.is_ours:
             return
+        # Two engines that begin at once must not clear each other's files.
+        with files.room_for("our folder", self.own), files.locked(self.own / f"{_OWNER}.lock"):
+            if not self.is_ours:
+                self._take_over()
+
+    def _take_over(self) -> None:
         for name in _ACTING:
             if os.path.lexists(self.own / name):
                 files.remove_tree(self.own / name)
@@ -192,11 +198,12 @@ class Folders(NamedTuple):
     def find_verification(self, name: str | None) -> RunFolder | None:
         """Return the verification with this id, or with an id that begins or ends so; None if it is none.
 
-        Without a name it is the newest one, if nothing else has run here.
+        Without a name it is the newest one, if no run is newer.
         """
         if name in (None, "latest"):
-            has_runs = read_id_file(self.own / "latest", RUN_ID) is not None or self.current_task() is not None
-            return None if has_runs else next(reversed(self.verifications()), None)
+            newest = next(reversed(self.verifications()), None)
+            runs = self._matching("runs", "RLOP-")
+            return newest if newest and all(_begun(run) < _begun(newest.path) for run in runs) else None
         if self._matching("runs", str(name)):
             return None
         matches = self._matching("verifications", str(name))
