@@ -239,6 +239,15 @@ def test_bad_input_is_refused_with_the_next_command(shop: Repo) -> None:
         assert (done.code, text in done.stderr) == (code, True), done.stderr
 
 
+def test_a_file_of_approvals_that_nobody_filled_in_says_what_to_write(shop: Repo, tmp_path: Path) -> None:
+    answer = reviewed(shop)
+    file = tmp_path / "approvals.yaml"
+    file.write_text(shop.run("approve", run_id(answer), "--print").stdout)
+    done = shop.run("verify", "--approve-file", file)
+    assert done.code == 12
+    assert "next: write who approves, and why, in approvals.yaml" in done.stderr
+
+
 def test_nobody_approves_a_failing_check(shop: Repo) -> None:
     shop.write("tests/test_app.py", WEAKER)
     shop.write("broken", "")

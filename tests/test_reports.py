@@ -304,6 +304,14 @@ def test_exit_code_0_without_any_result_is_no_pass_of_tests() -> None:
     assert reports.judge(None, exit_code=0, kind="build", tool="make", log="hello").type == "passed"
 
 
+def test_ids_and_files_do_not_name_the_folder_of_the_project() -> None:
+    case = {"title": "adds", "fullTitle": "adds", "file": "/home/me/shop/test/add.js", "err": {"message": "1 == 2"}}
+    text = json.dumps({"stats": {"tests": 1}, "passes": [], "failures": [case]})
+    result = reports.judge(reports.read(text, tool="mocha"), exit_code=1, tool="mocha", top="/home/me/shop")
+    assert list(result.tests) == ["test/add.js::adds"]
+    assert [item.test for item in result.details] == ["test/add.js::adds"]
+
+
 def test_a_java_failure_is_placed_in_the_test_not_in_the_library() -> None:
     text = (
         "[ERROR] a.ATest.bad -- Time elapsed: 0.001 s <<< FAILURE!\njava.lang.AssertionError: expected:<1> but was:<2>\n"

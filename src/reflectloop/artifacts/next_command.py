@@ -77,7 +77,7 @@ def after_verdict(outcome: OutcomeWord, run_id: str) -> str:
     """Return the command that follows a verdict that is not PASS."""
     if outcome is OutcomeWord.REVIEW:
         return approve(run_id)
-    return f"reflectloop log {run_id}" if outcome is OutcomeWord.NOT_JUDGED else f"reflectloop receipt show {run_id}"
+    return f"reflectloop log {run_id}"
 
 
 def after_failure(error_code: str, plan: str) -> str:

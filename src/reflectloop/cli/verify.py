@@ -193,7 +193,9 @@ def _verdict_lines(verdict: Verdict, warnings: list[str]) -> Iterator[Note]:
 
 def _check_line(check: CheckComparison) -> str:
     change = check.comparison
-    result = check.left_out or f"{check.sealed.summary}; on base: {check.base.summary if check.base else 'not run'}"
+    own = f"{check.check.name}: "  # some tools' summaries begin with their own name
+    on_base = check.base.summary.removeprefix(own) if check.base else "not run"
+    result = check.left_out or f"{check.sealed.summary.removeprefix(own)}; on base: {on_base}"
     counts = [
         f"{len(names)} {label}"
         for names, label in (

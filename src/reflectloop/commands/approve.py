@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pwd
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -322,7 +322,7 @@ class _Act:
                 ],
             }
             evidence.update_receipt(review.folder, review.receipt, junit_sarif.cleaned(decided))
-        return self._result(error, data["outcome"], decided["reasons"], then)
+        return self._result(error, data["outcome"], _remaining(data["reasons"]), then)
 
     # `gate`: the gates judge the stored patch once more -----------------------------------------------------------
 
@@ -341,7 +341,7 @@ class _Act:
             ),
             self.observer,
         )
-        remaining = [reason["text"] for stage in result.data["gates"] for reason in stage["reasons"]]
+        remaining = _remaining(reason for stage in result.data["gates"] for reason in stage["reasons"])
         return self._result(result.error, result.data["outcome"], remaining, str(result.envelope.next))
 
     def _without_patch(self) -> ApproveResult:
@@ -360,7 +360,7 @@ class _Act:
         request = RunRequest(review.folders.root, mode="copy" if run.mode == "copy" else "auto")
         outcome = pipeline.judge_again(request, self.observer, self._reopen)
         gates = json.loads((review.folder / _GATES).read_bytes())
-        remaining = [reason["text"] for stage in gates["gates"] for reason in stage["reasons"]]
+        remaining = _remaining(reason for stage in gates["gates"] for reason in stage["reasons"])
         word = str(OutcomeWord.PASS) if outcome.error is None else _word(outcome.error, gates)
         return self._result(outcome.error, word, remaining, str(outcome.envelope.next))
 
@@ -400,6 +400,11 @@ class _Act:
         if task.state in (TaskState.ABORTED, TaskState.LATCHED):
             raise NothingToDo(f"task {task.id} is {task.state}", next_step="reflectloop status")
         return task, run
+
+
+def _remaining(reasons: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the reasons that still stand, each with the id by which a person can approve it, if it has one."""
+    return [f"{reason.get('finding') or ''} {reason['text']}".strip() for reason in reasons]
 
 
 def _gate_reason(reason: Mapping[str, Any]) -> GateReason:

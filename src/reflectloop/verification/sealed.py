@@ -192,9 +192,7 @@ class SealedVerification:
         reported = {finding.path for finding in findings}
         known = {change.path: change for change in self.changes}
         notes = [
-            TamperFinding(
-                "protected", path, _first(known.get(path)), "is protected: the version of base judged", "note"
-            )
+            TamperFinding("protected", path, _first(known.get(path)), _who_judged(known.get(path)), "note")
             for path in self.restored
             if path not in reported
         ]
@@ -493,6 +491,12 @@ class SealedVerification:
     def _write_down(self, *, claim: str, **fields: Any) -> None:  # noqa: ANN401 - the fields of a record
         redacted = secrets.current_detector().redact(claim)
         self.chain.add(EvidenceRecord(claim=redacted, base_tree=self.case.base, plan_hash=self.plan_hash, **fields))
+
+
+def _who_judged(change: ChangedFile | None) -> str:
+    if change is not None and change.before is None:
+        return "is protected: base has no such file, so it was left out while the change was judged"
+    return "is protected: the version of base judged"
 
 
 def _not_green(checks: Iterable[CheckComparison]) -> frozenset[str]:

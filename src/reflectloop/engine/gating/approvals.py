@@ -113,4 +113,8 @@ def _fault(error: Any, document: strict_yaml.YamlDocument) -> Fault:  # noqa: AN
 
 def _no_approvals(file: Path, faults: Iterable[Fault]) -> InvalidInput:
     first, *others = faults
-    return InvalidInput(f"{file} is no file of approvals: {first}", next_step=_NEXT, faults=tuple(others))
+    blank = first.path.rpartition(".")[2] in ("by", "reason")
+    fill_in = f"write who approves, and why, in {file.name}; or remove what nobody approves"
+    return InvalidInput(
+        f"{file} is no file of approvals: {first}", next_step=fill_in if blank else _NEXT, faults=tuple(others)
+    )

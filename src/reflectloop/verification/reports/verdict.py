@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from reflectloop.verification.reports import messages, recognise
@@ -16,6 +16,7 @@ from reflectloop.verification.result import (
     Counts,
     Detail,
     Kind,
+    Outcome,
     ReportReading,
     VerificationResult,
 )
@@ -150,7 +151,7 @@ def judge(
         exit_code=exit_code,
         duration_ms=duration_ms,
         counts=case.counts,
-        tests=dict(known.tests) if known else {},
+        tests=_relative_ids(known.tests, top) if known else {},
         log_path=log_path,
     )
 
@@ -171,11 +172,26 @@ def _with_parts(reading: ReportReading, tool: str | None, log: str) -> ReportRea
 def _relative(details: Sequence[Detail], top: str) -> tuple[Detail, ...]:
     prefix = f"{top.rstrip('/')}/"
     return tuple(
-        item.model_copy(update={"file": item.file.removeprefix(prefix)})
-        if item.file and item.file.startswith(prefix)
+        item.model_copy(
+            update={"file": (item.file or "").removeprefix(prefix) or None, "test": _without(item.test, prefix)}
+        )
+        if prefix in f"{item.file} {item.test}"
         else item
         for item in details
     )
+
+
+def _relative_ids(tests: Mapping[str, Outcome], top: str | None) -> dict[str, Outcome]:
+    """Return the outcomes by ids that do not begin with the folder of the project."""
+    return (
+        {_without(name, f"{top.rstrip('/')}/") or name: outcome for name, outcome in tests.items()}
+        if top
+        else {**tests}
+    )
+
+
+def _without(name: str | None, prefix: str) -> str | None:
+    return name.removeprefix(prefix) if name else name
 
 
 def _verdict(case: JudgeInput) -> ResultVerdict:
