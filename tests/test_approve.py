@@ -239,6 +239,18 @@ def test_bad_input_is_refused_with_the_next_command(shop: Repo) -> None:
         assert (done.code, text in done.stderr) == (code, True), done.stderr
 
 
+def test_status_show_and_log_know_the_verification_that_came_last(shop: Repo) -> None:
+    assert shop.run("run", shop.steps("true")).code == 0
+    name = run_id(reviewed(shop))
+    status = shop.run("status", "--json").json["data"]
+    assert [check["run_id"] for check in status["verifications"]] == [name]
+    assert status["next"] == f"reflectloop approve {name} --reason TEXT"
+    assert name in shop.run("show", "latest").stdout
+    assert shop.run("run", "--new", shop.steps("echo once more")).code == 0
+    assert shop.run("status", "--json").json["data"]["verifications"] == []
+    assert name not in shop.run("show", "latest").stdout
+
+
 def test_a_file_of_approvals_that_nobody_filled_in_says_what_to_write(shop: Repo, tmp_path: Path) -> None:
     answer = reviewed(shop)
     file = tmp_path / "approvals.yaml"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from reflectloop.state.fold import COUNTED, RunState, Task, TaskKind
 from reflectloop.state.transitions import TaskState
@@ -93,3 +94,11 @@ def after_unlock(task: Task | None) -> str:
         return BY_AGENTS
     by_gate = task.plan_path.startswith(GATE)
     return "reflectloop gate --contract FILE" if by_gate else f"reflectloop run {task.plan_path}".rstrip()
+
+
+def for_verification(verification: Mapping[str, Any]) -> str | None:
+    """Return the command after `status` for the newest verification; None if it needs nothing."""
+    outcome = verification["outcome"]
+    if outcome not in tuple(OutcomeWord) or outcome == OutcomeWord.PASS:
+        return None
+    return after_verdict(OutcomeWord(outcome), verification["run_id"])

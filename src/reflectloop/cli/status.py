@@ -18,10 +18,10 @@ from reflectloop.terms import OutcomeWord
 
 
 @click.command()
-@click.option("--all", "everything", is_flag=True, help="List every run and every verification.")
+@click.option("--all", "everything", is_flag=True, help="List every task, every run and every verification.")
 @answers
 def status(everything: bool, project_dir: Path) -> Answer:
-    """Show the current task, its runs, and the workspaces on disk; with --all also other tasks and verifications.
+    """Show the current task, its runs, a newer verification, and the workspaces on disk; with --all everything.
 
     \b
     Example: reflectloop status --all
@@ -103,7 +103,7 @@ def tasks(project_dir: Path) -> Answer:
 @click.argument("run", required=False)
 @answers
 def show(run: str | None, project_dir: Path) -> Answer:
-    """Show what RUN or a verification did, or why it stopped (default: the latest run).
+    """Show what RUN or a verification did, or why it stopped (default: the latest).
 
     \b
     Example: reflectloop show RLOP-20260101-abcdef
@@ -146,7 +146,7 @@ def _after_verification(shown: dict[str, Any]) -> str:
 @click.option("--follow", "-f", is_flag=True, help="Continue printing until the run ends.")
 @answers
 def log(run: str | None, step: str | None, follow: bool, project_dir: Path) -> Answer | None:
-    """Print the output of the commands of RUN, or of its STEP (default: the latest run).
+    """Print the output of the commands of RUN, or of its STEP (default: the latest).
 
     RUN may be a verification, and STEP one of its checks.
 

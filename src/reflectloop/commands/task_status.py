@@ -64,18 +64,26 @@ def status(start: Path, *, everything: bool) -> dict[str, Any]:
     spaces = workspace_registry.entries(folders.own)
     stop = latch.read_stop(folders.own)
     torn = applying.was_killed(folders.own / "tmp")
+    newest = folders.find_verification(None)
+    verifications = folders.verifications() if everything else [newest] if newest else []
+    shown = [_verification_data(folder) for folder in verifications]
+    then = next_command.for_verification(shown[-1]) if newest else None
     return {
         "stop": stop.as_json() if stop else None,
         "torn_apply": torn,
         "task": {"id": task.id, "title": task.title, "plan_path": task.plan_path} if task else None,
         "runs": runs,
-        "verifications": [_verification_data(folder) for folder in folders.verifications()] if everything else [],
+        "verifications": shown,
         "step": task_progress.step_of(task) if task else None,
         "cost": task_progress.cost(folders, task) if task and task.spent else None,
         "known_fixes": _known_fixes(folders, runs),
         "workspaces": {"count": len(spaces), "bytes": sum(files.size_of(entry.folder) for entry in spaces)},
         "warnings": views.edited(folders.journal(current).parent) if current else [],
-        "next": next_command.UNLOCK if stop else "reflectloop apply" if torn else _next(folders, last_task, runs),
+        "next": next_command.UNLOCK
+        if stop
+        else "reflectloop apply"
+        if torn
+        else then or _next(folders, last_task, runs),
     }
 
 
