@@ -197,6 +197,16 @@ def test_own_tests_that_fail_are_named() -> None:
     assert "x" in verdict.of_own([one])[0].text
 
 
+def test_a_new_test_that_needs_a_network_is_not_judged_rather_than_refused() -> None:
+    run = result(ok=False, x="failed", y="failed")
+    offline = Detail(test="x", error="socket.gaierror: [Errno -3] Temporary failure in name resolution")
+    alone = PatchTests("pytest", result(), run.model_copy(update={"details": (offline,)}), failing=("x",))
+    assert [reason.unjudged for reason in verdict.of_own([alone])] == [True]
+    wrong = Detail(test="y", error="assert 1 == 2")
+    both = PatchTests("pytest", result(), run.model_copy(update={"details": (offline, wrong)}), failing=("x", "y"))
+    assert [reason.unjudged for reason in verdict.of_own([both])] == [False]
+
+
 def test_the_gravest_reason_decides() -> None:
     reasons = [VerdictReason(one, "") for one in (Decision.ASK, Decision.RETRY, Decision.REDO)]
     assert verdict.gravest(reasons) is Decision.REDO

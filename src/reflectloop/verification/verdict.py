@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -14,6 +15,11 @@ from reflectloop.verification.evidence import Level
 from reflectloop.verification.result import FINDING_KINDS, DetectedCheck, TamperFinding, VerificationResult
 
 _MOST_NAMES = 5  # names listed in a reason
+_NO_NETWORK = re.compile(
+    r"(?i)network is unreachable|temporary failure in name resolution|name or service not known|"
+    r"nodename nor servname|getaddrinfo (?:failed|ENOTFOUND|EAI_AGAIN)|no address associated with hostname|"
+    r"dial tcp: lookup |could not resolve host|\bENETUNREACH\b"
+)
 
 
 class VerdictReason(NamedTuple):
@@ -241,11 +247,10 @@ def of_own(all_patch_tests: Iterable[PatchTests]) -> list[VerdictReason]:
     out = []
     for patch_tests in all_patch_tests:
         if patch_tests.failing:
-            out.append(
-                VerdictReason(
-                    Decision.RETRY, f"{patch_tests.check}: tests of the patch fail: {shown(patch_tests.failing)}"
-                )
-            )
+            names, offline = shown(patch_tests.failing), _need_network(patch_tests)
+            why = "need a network, which no check has, so they could not be judged" if offline else "fail"
+            text = f"{patch_tests.check}: tests of the patch {why}: {names}"
+            out.append(VerdictReason(Decision.RETRY, text, unjudged=offline))
         elif patch_tests.own_settings:
             names = shown(patch_tests.own_settings)
             text = f"{patch_tests.check}: tests of the patch pass only with the settings that it brings: {names}"
@@ -257,6 +262,12 @@ def of_own(all_patch_tests: Iterable[PatchTests]) -> list[VerdictReason]:
                 )
             )
     return out
+
+
+def _need_network(patch_tests: PatchTests) -> bool:
+    """Return True if every failing test ended with the error of a machine without a network."""
+    errors = {item.test: f"{item.error}\n{item.context or ''}" for item in patch_tests.on_patch.details}
+    return all(_NO_NETWORK.search(errors.get(name, "")) for name in patch_tests.failing)
 
 
 def of_named(named: Iterable[PlanCheckResult]) -> list[VerdictReason]:
