@@ -313,3 +313,10 @@ def test_where_only_failures_have_names_what_is_not_named_any_more_is_mended() -
 def test_where_only_failures_have_names_fewer_tests_mend_nothing() -> None:
     gone = compare.compare(in_words(8, "a"), in_words(8))
     assert (gone.fixed, gone.vanished) == ((), ("1 tests",))
+
+
+def test_one_edit_of_a_test_is_asked_about_once() -> None:
+    check = PlanCheckResult("pytest", held=True, reason="", edited=("tests/test_a.py",))
+    assert [reason.decision for reason in verdict.of_named([check])] == [Decision.ASK]
+    assert verdict.of_named([check], ["tests/test_a.py"]) == []
+    assert [reason.decision for reason in verdict.of_named([check], ["tests/test_b.py"])] == [Decision.ASK]

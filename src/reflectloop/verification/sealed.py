@@ -103,7 +103,7 @@ class SealedVerification:
             *verdict.of_findings(self.findings, self.freed),
             *(verdict.of_checks(checks, self.case.track) if self.case.checks or not named else []),
             *verdict.of_own(patch_tests),
-            *verdict.of_named(named),
+            *verdict.of_named(named, [finding.path for finding in self.findings if finding.rule == intended.RULE]),
             *(verdict.of_fix(proven) if self.case.track is Track.FIX and not any(map(_unjudged, checks)) else []),
             *self._of_criteria(verdict.held(checks, patch_tests, named)),
             *self._of_dependencies(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from reflectloop import secrets, terms
@@ -270,14 +270,15 @@ def _need_network(patch_tests: PatchTests) -> bool:
     return all(_NO_NETWORK.search(errors.get(name, "")) for name in patch_tests.failing)
 
 
-def of_named(named: Iterable[PlanCheckResult]) -> list[VerdictReason]:
+def of_named(named: Iterable[PlanCheckResult], asked: Collection[str] = ()) -> list[VerdictReason]:
+    """Return what stands against a plan's checks; `asked` are files about whose edits a person is asked anyway."""
     out = []
     for check in named:
         if not check.held:
             out.append(VerdictReason(Decision.RETRY, f"check {check.name}: {check.reason}"))
         elif check.red_on_base is False:
             out.append(VerdictReason(Decision.RETRY, f"check {check.name} must fail on base, but already passes there"))
-        elif check.edited:
+        elif not {*check.edited} <= {*asked}:
             why = f"check {check.name} passes only with the change's version of {shown(check.edited)}"
             text = f"{why}, not with the previous version"
             out.append(VerdictReason(Decision.ASK, text, "check-needs-edited-tests"))
