@@ -135,6 +135,25 @@ def test_a_split_step_gives_way_to_its_parts(desk: Desk) -> None:
     assert desk.good(PREFLIGHT)["step"] == "1.2"
 
 
+def test_a_split_step_is_done_only_when_its_own_checks_pass_after_its_parts(desk: Desk) -> None:
+    desk.good({**INIT, "steps": [{"title": "Write two", "checks": ["test -f two.txt"]}]})
+    desk.good(PREFLIGHT)
+    desk.good({"op": "triflow_state_apply_split", "substeps": [{"title": t, "checks": ["true"]} for t in "abc"]})
+    for part in ("1.1", "1.2"):
+        assert desk.good(PREFLIGHT)["step"] == part
+        desk.good(FINALIZE)
+    desk.good(PREFLIGHT)
+    assert "exit code 1, not 0" in desk.bad(FINALIZE)
+    desk.good({"op": "triflow_state_apply_split", "substeps": [{"title": t, "checks": ["true"]} for t in "abc"]})
+    for part in ("1.3.1", "1.3.2"):
+        assert desk.good(PREFLIGHT)["step"] == part
+        desk.good(FINALIZE)
+    desk.good(PREFLIGHT)
+    assert "exit code 1, not 0" in desk.bad(FINALIZE)
+    desk.good(TWO, FINALIZE)
+    assert desk.state() == "FINAL_REVIEW"
+
+
 def test_the_final_review_may_append_two_steps_and_no_more(desk: Desk) -> None:
     desk.good({**INIT, "steps": ["Write one"]})
     desk.good(PREFLIGHT)

@@ -173,6 +173,19 @@ def test_who_splits_is_worked_on_part_by_part(crew: Crew) -> None:
     ]
 
 
+def test_who_splits_a_step_does_not_shed_its_checks(crew: Crew) -> None:
+    parts = [{"title": f"Part {n}", "commands": ["true"], "checks": ["true"]} for n in (1, 2, 3)]
+    cut = {"role": "executor", "step": "1", "answer": {"control": "split", "reason": "large", "substeps": parts}}
+    done = crew.plays(cut).story()
+    assert done.error is not None
+    assert [(one.id, one.status) for one in done.run.steps.values()][:3] == [
+        ("1", "skipped"),
+        ("1.1", "done"),
+        ("1.2", "done"),
+    ]
+    assert done.run.steps["1.3"].status != "done", "the check of step 1 failed on what its parts made"
+
+
 def test_a_design_that_asks_for_parts_is_split_before_anybody_works(crew: Crew) -> None:
     parts = [{"title": f"Part {n}", "commands": ["sed -i s/-/+/ calc.py"], "checks": [CHECK]} for n in range(3)]
     design = {"approach": "in parts", "needs_split": True, "substeps": parts}

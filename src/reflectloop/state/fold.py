@@ -59,6 +59,7 @@ class StepState(NamedTuple):
     reason: str = ""  # why it was skipped or failed, or "imported"
     forgiven: int = 0  # attempts before a person's last answer, which no longer count
     unblock: str = ""  # what would unblock it
+    parts: tuple[str, ...] = ()  # the steps that it was split into
 
 
 @dataclasses.dataclass(slots=True)
@@ -404,7 +405,9 @@ def _add(task: Task, run: RunState, event: events.StepsAdded, entry: JournalEntr
         _expect(old.status in ("pending", "running"), entry, f"step {event.parent} cannot be split")
         _advance_to(task, entry, TaskState.EXECUTING)
         _move(task, entry, TaskState.PLANNING, TaskState.EXECUTING)
-        run.steps[event.parent] = old._replace(status="skipped", reason=f"split into {', '.join(event.steps)}")
+        run.steps[event.parent] = old._replace(
+            status="skipped", reason=f"split into {', '.join(event.steps)}", parts=tuple(event.steps)
+        )
     names = list(run.steps)
     at = names.index(event.parent) + 1 if event.parent else len(names)
     order = [*names[:at], *event.steps, *names[at:]]

@@ -14,13 +14,21 @@ FORM = "fileops"
 
 
 def plan_of(task: Task, run: RunState) -> Plan:
-    """Return the plan as it is now: steps in the order of the run, without the checks of drafts that were skipped."""
+    """Return the plan as it is now: steps in the order of the run, without the checks of drafts that were skipped.
+
+    The last part of a step that was split also has the checks of that step: only then is the whole of it done.
+    """
     stored = run.objective.get(PLAN)
     first = Plan.model_validate(stored) if isinstance(stored, dict) else _before_plans_were_stored(task, run)
     known = {step.id: step for step in first.steps}
     added = drafts.build({name: _draft(run, name) for name in run.steps if name not in known})
     known |= {step.id: step for step in added.steps}
-    skipped = [name for name, step in run.steps.items() if step.status == "skipped"]
+    for name, state in run.steps.items():
+        if state.parts:
+            last = known[state.parts[-1]]
+            known[last.id] = last.model_copy(update={"verify": (*last.verify, *known[name].verify)})
+            known[name] = known[name].model_copy(update={"verify": ()})
+    skipped = [name for name, step in run.steps.items() if step.status == "skipped" and not step.parts]
     checks = {**first.checks, **added.checks}
     dropped = {key for name in skipped for key in drafts.checks_drafted_for(name, checks)}
     steps = tuple(
