@@ -134,10 +134,10 @@ class Repo:
 
     def workspaces(self) -> list[Path]:
         """Those on disk, but for the one kept warm for the next run."""
-        root = Path(os.environ["TMPDIR"]) / "reflectloop"
+        roots = [Path(os.environ["TMPDIR"]) / name for name in ("reflectloop", f"build-{os.geteuid()}")]
         records = (self.path / ".reflectloop" / "workspaces").glob("*/workspace.json")
         warm = {record.parent.name for record in records if json.loads(record.read_text())["fate"] == "warm"}
-        found = sorted(path for path in root.glob("*") if not path.name.startswith(".removed")) if root.exists() else []
+        found = sorted(path for root in roots for path in root.glob("*") if not path.name.startswith(".removed"))
         return [path for path in found if path.name not in warm]
 
     def no_process_left(self) -> None:
@@ -153,7 +153,7 @@ def _processes_naming(mark: bytes) -> list[str]:
             environ = _read(f"/proc/{name}/environ")
             if (
                 b"HOME=" + mark in environ
-                and b"REFLECTLOOP_RUN=" in environ
+                and b"GIT_TERMINAL_PROMPT=" in environ
                 and (words := _read(f"/proc/{name}/cmdline"))
             ):
                 found.append(words.replace(b"\0", b" ").decode("utf-8", "replace"))

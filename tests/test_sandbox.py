@@ -215,7 +215,7 @@ def test_a_command_is_in_its_control_group_from_the_first(repo: Repo) -> None:
     answer = repo.run("run", "--json", repo.steps("cat /proc/self/cgroup"))
     if answer.envelope["limits_by"] != "cgroup":
         pytest.skip("no control group can be made here")
-    assert "/reflectloop-" in log(repo)
+    assert "/run-" in log(repo)
 
 
 def test_the_engine_stays_out_of_the_control_group_that_it_starts_commands_in() -> None:
@@ -229,7 +229,7 @@ def test_the_engine_stays_out_of_the_control_group_that_it_starts_commands_in() 
         group.admit(child.pid)
         assert Path("/proc/thread-self/cgroup").read_text() == before
         joined = Path("/proc", str(child.pid), "cgroup").read_text()
-        assert sum("/reflectloop-" in line for line in joined.splitlines()) in (1, 2)  # one hierarchy, or two
+        assert sum("/run-" in line for line in joined.splitlines()) in (1, 2)  # one hierarchy, or two
         child.kill()
         child.wait()
     finally:

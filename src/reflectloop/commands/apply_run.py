@@ -16,11 +16,11 @@ from reflectloop.errors import ApplyConflict, InvalidInput, NothingToDo
 from reflectloop.sandbox import environment
 from reflectloop.state import events, lock
 from reflectloop.state.fold import RunState, Task
-from reflectloop.system import files, process
+from reflectloop.system import files
 from reflectloop.system.git import GitFailed
 from reflectloop.workspace import apply as applying
+from reflectloop.workspace import checkout, patch, project, secret_guard, workspace_registry
 from reflectloop.workspace import commit as committing
-from reflectloop.workspace import patch, project, secret_guard, workspace_registry
 from reflectloop.workspace.apply import RunChange
 from reflectloop.workspace.commit import CommitPart
 from reflectloop.workspace.folders import Folders, open_project_dirs
@@ -224,8 +224,9 @@ def gc(start: Path, *, everything: bool) -> GcResult:
             else workspace_registry.stale(folders.own, settings.keep_failed)
         )
         roots = {entry.folder.parent for entry in workspace_registry.entries(folders.own)}
-        roots.add(settings.root or Path(tempfile.gettempdir()) / "reflectloop")
-        killed = sum(process.kill_by_marker(f"{environment.RUN}={entry.name}") for entry in removed)
+        usual = Path(tempfile.gettempdir()).resolve() / "reflectloop"
+        roots |= {settings.root} if settings.root else {usual, checkout.plain_root(usual)}
+        killed = sum(environment.kill_leftovers(entry.name, entry.folder) for entry in removed)
         total = sum(files.size_of(entry.folder) for entry in removed)
         for entry in removed:
             workspace_registry.remove(entry)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from reflectloop.sandbox.mounts import TEMP, MountTable
+from reflectloop.system import process
 from reflectloop.workspace.carry import ENVIRONMENTS, MODULES
 from reflectloop.workspace.checkout import Workspace
 
@@ -58,8 +59,13 @@ def build(
     view: MountTable | None,
     also: Sequence[str],
     own_home: Path | None = None,
+    *,
+    marked: bool = True,
 ) -> dict[str, str]:
-    """Return the environment of a command. With mounts, HOME and the temp folder have their usual paths."""
+    """Return the environment of a command. With mounts, HOME and the temp folder have their usual paths.
+
+    `marked`: a variable names the workspace, by which leftover processes are found.
+    """
     env = {key: caller[key] for key in caller if key in ALLOWED or key.startswith(_ALLOWED_PREFIX) or key in also}
     env.setdefault("PATH", os.defpath)
     env.setdefault("LANG", "C.UTF-8")
@@ -69,7 +75,7 @@ def build(
     return env | {
         "HOME": os.fspath(view.home if view else own_home or workspace.home),
         "TMPDIR": os.fspath(TEMP if view else workspace.tmp),
-        RUN: workspace.name,
+        **({RUN: workspace.name} if marked else {}),
         "GIT_TERMINAL_PROMPT": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
@@ -86,6 +92,16 @@ def with_own_tools(path: str, workspace: Workspace, cwd: Path, top: Path) -> str
     folders = [folder / name for folder in above for name in (*ENVIRONMENTS, MODULES) if folder / name in carried]
     own = [os.fspath(top / folder / (".bin" if folder.name == MODULES else "bin")) for folder in folders]
     return os.pathsep.join([*own, path])
+
+
+def temp_mark(folder: Path) -> str:
+    """Return the variable by which the processes of a workspace without a mark are found."""
+    return f"TMPDIR={folder / 'tmp'}"
+
+
+def kill_leftovers(name: str, folder: Path) -> int:
+    """Kill every process that a dead engine left in a workspace; return their number."""
+    return process.kill_by_marker(f"{RUN}={name}") + process.kill_by_marker(temp_mark(folder))
 
 
 def status(names: Sequence[str], caller: Mapping[str, str]) -> dict[str, str]:

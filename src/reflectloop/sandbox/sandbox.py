@@ -88,6 +88,7 @@ class Box:
     read_only: bool = False  # True if commands may not change the workspace
     home: Path | None = None  # replaces the workspace's HOME
     env: Mapping[str, str] = field(default_factory=dict)  # more variables of every command
+    marked: bool = True  # True if variables tell a command that this engine runs it; sealed checks must not know it
     own_tools: bool = True  # True if the project's own environments come first in PATH
     let_in: Callable[[Door], None] = Door.open  # called when the command is ready to start
     _count: int = field(default=0, init=False)
@@ -137,7 +138,15 @@ class Box:
 
     @cached_property
     def _environment(self) -> dict[str, str]:
-        return {**self.env, **environment.build(self.workspace, self.caller, self.view, self.env_allow, self.home)}
+        built = environment.build(self.workspace, self.caller, self.view, self.env_allow, self.home, marked=self.marked)
+        return {**self.env, **built}
+
+    @property
+    def _mark(self) -> str:
+        """Return the variable by which the processes of the present command are known outside."""
+        if self.marked:
+            return f"{environment.MARK}={self.workspace.name}.{self._count}"
+        return environment.temp_mark(self.workspace.folder)
 
     def _environment_in(self, cwd: Path) -> dict[str, str]:
         env = self._environment
@@ -150,7 +159,9 @@ class Box:
         argv = [*SHELL, spec.command] if isinstance(spec.command, str) else list(spec.command)
         tunnel: Tunnel | None = None
         self._count += 1
-        env = {**self._environment_in(spec.cwd), **spec.env, environment.MARK: f"{self.workspace.name}.{self._count}"}
+        env = {**self._environment_in(spec.cwd), **spec.env}
+        if self.marked:
+            env[environment.MARK] = self._mark.partition("=")[2]
         recorder = Recorder(spec.log, self.log_cap, show=spec.show, look=spec.look, apart=spec.apart, joined=spec.merge)
         try:
             tunnel = self._tunnel(spec)
@@ -228,7 +239,7 @@ class Box:
                 env=env,
                 on_output=recorder.take,
                 merge=spec.merge,
-                marker=f"{environment.MARK}={env[environment.MARK]}",
+                marker=self._mark,
                 pass_fds=door.inherited,
                 cancel=self.cancel,
                 start=start,
@@ -369,7 +380,9 @@ class Box:
 
     def _bubblewrap_environment(self) -> dict[str, str]:
         """Return bubblewrap's own environment; the marker finds it if the engine dies during its set-up."""
-        return {"PATH": executables.search_path(), environment.RUN: self.workspace.name}
+        mark = f"{environment.RUN}={self.workspace.name}" if self.marked else self._mark
+        name, _, value = mark.partition("=")
+        return {"PATH": executables.search_path(), name: value}
 
     def _mounts(self) -> list[str]:
         if self.view:

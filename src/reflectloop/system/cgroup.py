@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import NamedTuple
 
 _ROOT = Path("/sys/fs/cgroup")
 _NEEDED = ("memory", "pids")
-_PREFIX = "reflectloop-"
+_PREFIX = "run-"  # commands can see it, so it does not name the engine
+_OWN = re.compile(rf"{_PREFIX}(?P<engine>\d+)-")
 _REMOVE_TIMEOUT_S = 1.0
 
 
@@ -162,6 +164,6 @@ def sweep(*, root: Path = _ROOT, own_groups: Path = Path("/proc/self/cgroup")) -
     with contextlib.suppress(OSError):
         for parent in _parents(root, own_groups.read_text()):
             for folder in {left for place in parent.values() for left in place.glob(f"{_PREFIX}*")}:
-                engine = folder.name.removeprefix(_PREFIX).partition("-")[0]
-                if not Path("/proc", engine).exists():
+                own = _OWN.match(folder.name)
+                if own and not Path("/proc", own["engine"]).exists():
                     _remove(folder)

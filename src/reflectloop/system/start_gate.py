@@ -11,7 +11,7 @@ from reflectloop.system import executables, process
 
 _SHELL = "/bin/sh"
 _GO = b"go\n"
-NAME = "reflectloop"  # the name of the waiting shell in its error messages
+NAME = "start"  # the name of the waiting shell in its error messages; commands can see it
 _FROM_STDIN = 'echo >&0; read -r go || exit 125; exec "$@" </dev/null'
 _FROM_NUMBER = 'echo >&{0}; read -r go <&{0} || exit 125; exec {0}>&-; exec "$@"'
 

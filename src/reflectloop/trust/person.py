@@ -40,9 +40,17 @@ def agent_sign(environ: Mapping[str, str]) -> str | None:
     for name, value in environ.items():
         if name in _MARKS or (name.startswith(_MARK_PREFIXES) and name not in _SETTINGS):
             return name
+        if name == "TMPDIR" and _in_workspace(Path(value)):
+            return "TMPDIR in a workspace"
         if name == "AGENT" and value in _PROGRAMS:  # a common name for other things
             return f"{name}={value}"
     return None
+
+
+def _in_workspace(temp: Path) -> bool:
+    """Return True for the temp folder of a workspace, whose commands may carry no other mark."""
+    beside = (temp.parent / name for name in ("repo", "home"))
+    return temp.name == "tmp" and all(map(os.path.isdir, beside))
 
 
 def program_sign(words: list[str]) -> str | None:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -72,7 +73,6 @@ def _modules(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
             yield folder, "/".join(relative)
 
 
-_REPORT = "reflectloop-report"
 _SAMPLE = Path("/report/report")
 _LARGEST_REPORT = 256 << 20
 _LARGEST_REPORTS = 1 << 30  # bytes of all reports of one check
@@ -198,7 +198,7 @@ class CheckRunner:
     ) -> CheckRun:
         run = self.announce(check.name, words, only)
         self._logs += 1
-        name = f"{_REPORT}-{self._logs}"
+        name = f"tmp{secrets.token_hex(4)}"  # checks can see it, so it does not name the engine
         inside = (TEMP if box.view else box.workspace.tmp) / name
         (box.workspace.tmp / name).mkdir()
         prepared = tools.prepare(check, report=inside / "report", only=only)

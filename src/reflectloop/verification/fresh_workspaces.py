@@ -58,7 +58,7 @@ class WorkspaceFactory:
                 self.trees.store,
                 Snapshot(tree, self.commit, dirty=False, warnings=()),
                 name=name,
-                root=self.root,
+                root=checkout.plain_root(self.root),
                 shared_objects=self.trees.objects,
                 base_tree=base_tree,
                 carry=self._named() if for_setup else self.settings.workspace,
@@ -68,8 +68,9 @@ class WorkspaceFactory:
                 bound=self.wall.by == "bubblewrap",
                 fresh=True,
             )
-            limiter = limits.limiter_for(self.wall, name, self.settings.box)
+            limiter = limits.limiter_for(self.wall, space.folder.name, self.settings.box)
             box = Box.by(self.settings, space, self.caller, self.wall, limiter)
+            box.marked = False
             box.env = {"PYTHONHASHSEED": _HASH_SEED}
             yield box
             space.close()

@@ -11,7 +11,7 @@ from reflectloop.sandbox.sandbox import SHELL
 # Both commands are passed as arguments, so the shell never interprets them. Status 125: the server did not start.
 _WITH_SERVICE = r"""
 host=$1 port=$2 path=$3 limit_s=$4 count=$5; shift 5
-"${@:1:count}" > "${TMPDIR:-/tmp}/reflectloop-service.log" 2>&1 &
+"${@:1:count}" > "${TMPDIR:-/tmp}/service.log" 2>&1 &
 service=$!
 trap 'kill -- "$service" 2> /dev/null' EXIT
 ready=
@@ -27,7 +27,7 @@ for ((turn = 0; turn < limit_s * 10; turn++)); do
 done
 if [[ ! $ready ]]; then
   echo "the service did not answer at http://$host:$port$path; it printed:" >&2
-  tail -n 20 "${TMPDIR:-/tmp}/reflectloop-service.log" >&2
+  tail -n 20 "${TMPDIR:-/tmp}/service.log" >&2
   exit 125
 fi
 "${@:count+1}"

@@ -23,12 +23,12 @@ from reflectloop.workspace.carry import MODULES, CarryPlan, has_cache, plan_carr
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.record_tree import RecordedTree, Unrecordable, changed_since, record_tree, time_mark
 from reflectloop.workspace.snapshot import Snapshot
-from reflectloop.workspace.store import Store, content_settings, copy_if_there, write_git_dir
+from reflectloop.workspace.store import Store, content_settings, copy_if_there, pack_objects, write_git_dir
 
 _HOME_GITCONFIG = """\
 [user]
-	name = reflectloop
-	email = reflectloop@localhost
+	name = user
+	email = user@localhost
 [init]
 	defaultBranch = main
 [advice]
@@ -37,7 +37,7 @@ _HOME_GITCONFIG = """\
 
 
 _PACKAGES = ".packages"  # in node_modules, if that is a folder of links
-OBJECTS_INSIDE = Path("/run/reflectloop/objects")  # for commands that see the workspace at the project's path
+OBJECTS_INSIDE = Path("/run/git/objects")  # for commands that see the workspace at the project's path
 
 
 class TreeNow(NamedTuple):
@@ -282,6 +282,20 @@ def sandbox_root(project: Project, chosen: Path | None) -> Path:
     return real
 
 
+def plain_root(root: Path) -> Path:
+    """Return the folder for workspaces whose commands must not see which program runs them.
+
+    A folder that the user chose is used as it is.
+    """
+    usual = Path(tempfile.gettempdir()).resolve() / "reflectloop"
+    if root not in (usual, usual.with_name(f"reflectloop-{os.geteuid()}")):
+        return root
+    plain = usual.with_name(f"build-{os.geteuid()}")
+    files.make_private(plain)
+    plain.chmod(stat.S_IRWXU)
+    return plain
+
+
 def create(
     project: Project,
     store: Store,
@@ -302,9 +316,9 @@ def create(
 
     `beside` are more folders of the user to carry, `installed` files that a set-up created; `mounted`: commands will
     see it at the project's path; `bound`: carried folders are mounted in it; `fresh`: do not reuse a workspace in
-    which a command has run.
+    which a command has run, and let no name in it tell which program runs its commands.
     """
-    folder = root / name
+    folder = root / (workspace_registry.plain_name(name) if fresh else name)
     settings, made, base_tree = carry or WorkspaceConfig(), installed or {}, base_tree or snapshot.tree
     try:
         git = store.git(objects=shared_objects)
@@ -316,8 +330,7 @@ def create(
     warm = None if fresh else workspace_registry.take_warm(project.folder, name, folder)
     engine_dir = warm.engine_dir if warm else workspace_registry.register(project.folder, name, folder)
     space = Workspace(name, folder, engine_dir, store, base_tree, snapshot.tree, 0)
-    # Git in the workspace must find every object of its index, also those not yet in the store.
-    space.borrowed = (*_borrowed(project, store), *([shared_objects] if shared_objects and fresh else []))
+    space.borrowed = _borrowed(project, store)
     space.shared_objects, space.root, space.mounted = shared_objects, project.root, mounted
     space.largest, space.largest_total = settings.largest_change_mb * 10**6, settings.largest_total_mb * 10**6
     space.record_s = settings.record_s
@@ -325,6 +338,8 @@ def create(
         try:
             if not (warm and _take_over(space, warm.mark_ns, project.folder)):
                 _create_folders(space, snapshot.tree)
+            if fresh:
+                _own_objects(project, space, snapshot)
             _write_git(project, store, snapshot, space)
         except GitFailed as fault:
             raise SandboxCreateFailed(f"the checkout failed: {fault.stderr}", next_step="git fsck") from fault
@@ -479,6 +494,15 @@ def _refuse_inherited(folder: tree_walk.Folder) -> None:
         raise SandboxCreateFailed(f"a command left an access list on {folder.name}")
 
 
+def _own_objects(project: Project, space: Workspace, snapshot: Snapshot) -> None:
+    """Copy what git needs besides the user's objects; else borrow it, also what is not yet in the store."""
+    git = space.store.git(objects=space.shared_objects)
+    if pack_objects(git, project, space.repo / ".git", snapshot.tree, snapshot.commit):
+        space.borrowed = (project.objects,) if project.objects else ()
+    elif space.shared_objects:
+        space.borrowed = (*space.borrowed, space.shared_objects)
+
+
 def _write_git(project: Project, store: Store, snapshot: Snapshot, space: Workspace) -> None:
     """Write a repository for tools, tests and agents. The engine never reads it, and it has no ref of the user."""
     target = space.repo / ".git"
@@ -493,6 +517,7 @@ def _write_git(project: Project, store: Store, snapshot: Snapshot, space: Worksp
         if space.mounted
         else list(space.borrowed),
         settings=content_settings(project),
+        own=False,
     )
     if project.mode == "git" and project.shallow:
         _write_refs(project, snapshot, target)

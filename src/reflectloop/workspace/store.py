@@ -31,8 +31,8 @@ _CONFIG = """\
 [checkout]
 	workers = 0
 [user]
-	name = reflectloop
-	email = reflectloop@localhost
+	name = {user}
+	email = {user}@localhost
 """
 
 
@@ -84,6 +84,19 @@ class Store:
             path.replace(target)
 
 
+def pack_objects(git: Git, project: Project, target: Path, tree: str, commit: str) -> bool:
+    """Write the objects of a tree that the user's repository lacks to a git folder; return False if git cannot.
+
+    A folder that borrows them would show commands the path of the engine's store.
+    """
+    known = project.mode == "git" and project.head is not None
+    wanted = f"{tree}\n^{commit}^{{tree}}\n" if known else f"{tree}\n{commit}\n"
+    folder = target / "objects" / "pack"
+    folder.mkdir(parents=True, exist_ok=True)
+    options = ("--revs", "--quiet", "--window=0", "--compression=1", os.fspath(folder / "pack"))
+    return git.attempt("pack-objects", *options, stdin=wanted.encode()).code == 0
+
+
 _KNOWLEDGE = "*\n!/knowledge/\n!/knowledge/**\n/knowledge/*.md\n*.part\n"
 # Hides everything except lessons and accepted rules, which a team reviews and commits.
 HIDDEN = f"{_KNOWLEDGE}!/rules/\n!/rules/*.yaml\n"
@@ -132,16 +145,17 @@ def content_settings(project: Project) -> str:
     return "".join(f"\t{key.removeprefix('core.')} = {value}\n" for key, value in plain.items())
 
 
-def write_git_dir(path: Path, *, object_format: str, head: str, alternates: list[Path], settings: str = "") -> None:
-    """Write a minimal git folder: no template, no hooks, only our configuration."""
-    for folder in (
-        path / "objects" / "info",
-        path / "refs" / "heads",
-        path / "refs" / "reflectloop",
-        path / "info",
-    ):
+def write_git_dir(
+    path: Path, *, object_format: str, head: str, alternates: list[Path], settings: str = "", own: bool = True
+) -> None:
+    """Write a minimal git folder: no template, no hooks, only our configuration.
+
+    `own`: it is the engine's; otherwise commands see it, and nothing in it names the engine.
+    """
+    refs = ("heads", "reflectloop") if own else ("heads",)
+    for folder in (path / "objects" / "info", path / "info", *(path / "refs" / name for name in refs)):
         folder.mkdir(parents=True, exist_ok=True)
-    config = _CONFIG.format(version=0 if object_format == "sha1" else 1)
+    config = _CONFIG.format(version=0 if object_format == "sha1" else 1, user="reflectloop" if own else "user")
     config += f"[core]\n{settings}" if settings else ""
     if object_format != "sha1":
         config += f"[extensions]\n\tobjectformat = {object_format}\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -17,6 +18,13 @@ _DELETE_SCRIPT = 'rm -rf -- "$1" 2>/dev/null || { chmod -R u+rwX -- "$1"; rm -rf
 _REMOVED = ".removed-"
 
 _NAME = re.compile(r"RLOP-\d{8}-[0-9a-f]{6}(?:\.\d+)?")
+
+
+def plain_name(name: str) -> str:
+    """Return the name of a folder whose commands must not see which program runs them."""
+    run, dot, number = name.partition(".")
+    return f"{hashlib.sha256(run.encode()).hexdigest()[:8]}{dot}{number}"
+
 
 Fate = Literal["at work", "kept", "warm"]
 
@@ -76,7 +84,7 @@ def _read(engine_dir: Path) -> WorkspaceEntry:
         record = json.loads((engine_dir / "workspace.json").read_text())
         folder = Path(record["folder"])
         known = _NAME.fullmatch(engine_dir.name) and record["fate"] in ("at work", "kept", "warm")
-        if known and folder.name == engine_dir.name and _is_private(folder.parent):
+        if known and folder.name in (engine_dir.name, plain_name(engine_dir.name)) and _is_private(folder.parent):
             mark_ns = int(record.get("mark_ns", 0))
             same = tuple(int(number) for number in record.get("identity", ()))
             return WorkspaceEntry(
@@ -151,7 +159,7 @@ def take_warm(records: Path, name: str, folder: Path) -> WarmWorkspace | None:
 
 def remove(entry: WorkspaceEntry) -> None:
     """Rename a workspace at once and delete it in the background."""
-    renamed = entry.folder.with_name(f"{_REMOVED}{entry.name}-{os.getpid()}")
+    renamed = entry.folder.with_name(f"{_REMOVED}{entry.folder.name}-{os.getpid()}")
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         entry.folder.rename(renamed)
         delete_in_background(renamed)
@@ -185,9 +193,10 @@ def stale(records: Path, keep_failed: int) -> list[WorkspaceEntry]:
 def unregistered_folders(records: Path, root: Path) -> list[Path]:
     """Return folders to delete: renamed ones whose deletion was killed, and ones without a registry entry."""
     renamed = list(root.glob(f"{_REMOVED}*")) if root.is_dir() else []
-    known = {entry.name for entry in entries(records)}
+    known = {entry.folder.name for entry in entries(records)}
     runs = {path.name for path in (*(records / "runs").glob("RLOP-*"), *(records / "verifications").glob("RLOP-*"))}
-    lost = [path for path in root.glob("RLOP-*") if path.name not in known and path.name.split(".")[0] in runs]
+    runs |= {plain_name(run) for run in runs}
+    lost = [path for path in root.glob("*") if path.name not in known and path.name.split(".")[0] in runs]
     return renamed + lost
 
 

@@ -23,7 +23,7 @@ from reflectloop.errors import (
 from reflectloop.sandbox import environment
 from reflectloop.state import events, journal
 from reflectloop.state.fold import fold
-from reflectloop.system import files, process
+from reflectloop.system import files
 from reflectloop.system.git import GitFailed
 from reflectloop.workspace import workspace_registry
 from reflectloop.workspace.workspace_registry import WorkspaceEntry
@@ -159,7 +159,7 @@ def _remove_workspaces(run: RequestedRun, error: ReflectloopError | None) -> Non
             if isinstance(run, AdmittedRun) and old.fate == "at work" and (old.engine_dir / "objects").is_dir():
                 run.store.take_in(old.engine_dir / "objects")  # its run can be resumed
             # An engine killed in the very instant of starting a command may have left that running.
-            process.kill_by_marker(f"{environment.RUN}={old.name}")
+            environment.kill_leftovers(old.name, old.folder)
             workspace_registry.remove(old)
 
 

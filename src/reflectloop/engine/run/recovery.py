@@ -19,7 +19,7 @@ from reflectloop.state import events
 from reflectloop.state.events import Json, StepFinished
 from reflectloop.state.fold import RunState, Task, TaskKind
 from reflectloop.state.transitions import TaskState
-from reflectloop.system import files, process
+from reflectloop.system import files
 from reflectloop.verification.checks import CheckResult
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import workspace_registry
@@ -169,7 +169,7 @@ def take_in(folders: Folders, store: Store, run_id: str) -> None:
     """Import the objects of a dead engine, which were scanned when it recorded them, and remove its workspaces."""
     for entry in workspace_registry.entries(folders.own):
         if entry.name.split(".")[0] == run_id:
-            process.kill_by_marker(f"{environment.RUN}={entry.name}")
+            environment.kill_leftovers(entry.name, entry.folder)
             if (entry.engine_dir / "objects").is_dir():
                 store.take_in(entry.engine_dir / "objects")
             workspace_registry.remove(entry)
