@@ -1,0 +1,246 @@
+"""Find the functions whose code a patch adds or changes, and those that read what it changes; pure."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from reflectloop.verification.result import ChangedFile
+
+_MOST_READERS = 400  # files of the project that are searched for readers of changed names
+_FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
+class ChangedFunction(NamedTuple):
+    """A function or method, by its place in the patch's version of a file."""
+
+    path: str
+    qualname: str  # as Python names it; a lambda has the name that it is assigned to
+    line: int  # of its first decorator, or of `def` or `lambda`
+    is_new: bool = False  # base has no function of this name
+    direct: bool = True  # False if only a name that it reads changed
+
+    @property
+    def label(self) -> str:
+        return f"{self.path}:{self.line} {self.qualname}"
+
+
+class ChangeReport(NamedTuple):
+    """The changed functions of a patch, and the sources that could not be read."""
+
+    functions: tuple[ChangedFunction, ...] = ()
+    unread: tuple[str, ...] = ()  # "path: why"
+    other_code: bool = False  # code or data that belongs to no function changed too
+
+
+class _SourceFunction(NamedTuple):
+    qualname: str
+    node: _FunctionNode
+    line: int
+    dump: str
+    names: frozenset[str]  # names and attributes that it reads, with its decorators and defaults
+
+
+class _SourceModule(NamedTuple):
+    functions: dict[str, _SourceFunction]
+    statements: dict[str, list[str]]  # by the names that they concern: code of the module and of class bodies
+
+
+def find(changes: Sequence[ChangedFile], others: Callable[[], Mapping[str, bytes]] | None = None) -> ChangeReport:
+    """Return the changed functions of the sources in `changes`; `others` gives the project's other sources."""
+    functions: list[ChangedFunction] = []
+    unread: list[str] = []
+    changed_names: dict[str, set[str]] = {}
+    for change in changes:
+        if change.after is None or not change.path.endswith(".py"):
+            continue
+        now = parse(change.after)
+        before = parse(change.before) if change.before is not None else ast.Module([], [])
+        if isinstance(now, str):
+            unread.append(f"{change.path}: {now}")
+            continue
+        old = _read(before if not isinstance(before, str) else ast.Module([], []))
+        new = _read(now)
+        names = _changed_statements(old, new)
+        functions += _changed(change.path, old, new, names)
+        if names:
+            changed_names[change.path] = names
+    if changed_names and others is not None:
+        functions += _readers_elsewhere(changed_names, others(), {function.path for function in functions})
+    return ChangeReport(tuple(functions), tuple(unread), bool(changed_names))
+
+
+def parse(source: bytes) -> ast.Module | str:
+    """Return the syntax tree of a source, or why it cannot be read by this Python."""
+    if b"\0" in source:
+        return "not text, or too large"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as fault:
+        return f"{type(fault).__name__}: {fault}"
+
+
+def _changed(path: str, old: _SourceModule, new: _SourceModule, names: set[str]) -> Iterator[ChangedFunction]:
+    for qualname, function in new.functions.items():
+        known = old.functions.get(qualname)
+        if known is None or known.dump != function.dump:
+            yield ChangedFunction(path, qualname, function.line, known is None)
+        elif names & function.names:
+            yield ChangedFunction(path, qualname, function.line, is_new=False, direct=False)
+
+
+def _readers_elsewhere(
+    changed_names: Mapping[str, set[str]], others: Mapping[str, bytes], seen: set[str]
+) -> Iterator[ChangedFunction]:
+    """Yield functions of other files that import a changed name, or read it as an attribute of its module."""
+    for path, source in list(others.items())[:_MOST_READERS]:
+        if path in changed_names or path in seen or not path.endswith(".py"):
+            continue
+        for changed_path, names in changed_names.items():
+            module = _module_word(changed_path)
+            wanted = {name for name in names if name.encode() in source}
+            if not wanted or module.encode() not in source:
+                continue
+            tree = parse(source)
+            if isinstance(tree, str):
+                continue
+            local = _imported(tree, module, wanted)
+            for qualname, function in _read(tree).functions.items():
+                if local & function.names:
+                    yield ChangedFunction(path, qualname, function.line, is_new=False, direct=False)
+
+
+def _module_word(path: str) -> str:
+    parts = path.removesuffix(".py").split("/")
+    return parts[-2] if parts[-1] == "__init__" and len(parts) > 1 else parts[-1]
+
+
+def _imported(tree: ast.Module, module: str, names: set[str]) -> set[str]:
+    """Return the names by which a file reads `names` of a module: imported ones, or attributes of the module."""
+    out: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            if (node.module or "").rpartition(".")[2] == module:
+                out |= {alias.asname or alias.name for alias in node.names if alias.name in names}
+            if any(alias.name == module for alias in node.names):
+                out |= names
+        elif isinstance(node, ast.Import) and any(module in alias.name.split(".") for alias in node.names):
+            out |= names
+    return out
+
+
+# Reading one source ------------------------------------------------------------------------------------------------
+
+
+def _read(tree: ast.Module) -> _SourceModule:
+    functions: dict[str, _SourceFunction] = {}
+    statements: dict[str, list[str]] = {}
+    _read_body(tree.body, "", functions, statements)
+    return _SourceModule(functions, statements)
+
+
+def _read_body(
+    body: Sequence[ast.stmt], prefix: str, functions: dict[str, _SourceFunction], statements: dict[str, list[str]]
+) -> None:
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            _add_function(node, f"{prefix}{node.name}", functions)
+        elif isinstance(node, ast.ClassDef):
+            _read_body(node.body, f"{prefix}{node.name}.", functions, statements)
+            outside = [*node.bases, *(keyword.value for keyword in node.keywords), *node.decorator_list]
+            _add_statement({node.name}, " ".join(map(ast.dump, outside)), statements)
+        elif isinstance(node, ast.If | ast.Try | ast.With) or type(node).__name__ == "TryStar":
+            for inner in _inner_bodies(node):
+                _read_body(inner, prefix, functions, statements)
+            _add_statement(_bound(node) | _read_names(_head(node)), ast.dump(_head(node)), statements)
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Lambda):
+            for name in sorted(_bound(node)):
+                _add_function(node.value, f"{prefix}{name}", functions)
+        elif not _is_docstring(node):
+            _add_statement(_bound(node) or _read_names(node), ast.dump(node), statements)
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _inner_bodies(node: ast.stmt) -> Iterator[list[ast.stmt]]:
+    yield from (getattr(node, name, []) for name in ("body", "orelse", "finalbody"))
+    yield from (handler.body for handler in getattr(node, "handlers", []))
+
+
+def _head(node: ast.stmt) -> ast.AST:
+    """Return the part of a compound statement that belongs to none of its bodies."""
+    if isinstance(node, ast.If):
+        return node.test
+    if isinstance(node, ast.With):
+        return ast.List([item.context_expr for item in node.items], ast.Load())
+    return ast.Pass()
+
+
+def _add_statement(names: set[str], dump: str, statements: dict[str, list[str]]) -> None:
+    for name in names:
+        statements.setdefault(name, []).append(dump)
+
+
+def _add_function(node: _FunctionNode, qualname: str, functions: dict[str, _SourceFunction]) -> None:
+    decorators: list[ast.expr] = [] if isinstance(node, ast.Lambda) else node.decorator_list
+    line = min([node.lineno, *(decorator.lineno for decorator in decorators)])
+    name = qualname
+    number = 1
+    while name in functions:  # a property's setter, an overload, or a definition in each branch of an `if`
+        number += 1
+        name = f"{qualname}#{number}"
+    functions[name] = _SourceFunction(name, node, line, _code_dump(node), frozenset(_read_names(node)))
+    for inner in _nested(node):
+        _add_function(inner, f"{qualname}.<locals>.{inner.name}", functions)
+
+
+def _nested(node: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield child
+        elif not isinstance(child, ast.ClassDef):
+            yield from _nested(child)
+
+
+def _code_dump(node: _FunctionNode) -> str:
+    """Return the code of a function without its docstring and annotations, which do not change what it does."""
+    if isinstance(node, ast.Lambda):
+        return ast.dump(node)
+    body = [statement for statement in node.body if not _is_docstring(statement)]
+    arguments = [node.args.posonlyargs, node.args.args, node.args.kwonlyargs]
+    names = [[argument.arg for argument in group] for group in arguments]
+    starred = [argument.arg if argument else None for argument in (node.args.vararg, node.args.kwarg)]
+    defaults = [ast.dump(value) if value else None for value in (*node.args.defaults, *node.args.kw_defaults)]
+    parts = [type(node).__name__, names, starred, defaults]
+    return repr([*parts, [ast.dump(item) for item in (*node.decorator_list, *body)]])
+
+
+def _bound(node: ast.AST) -> set[str]:
+    """Return the names that a statement binds, in its own scope."""
+    out: set[str] = set()
+    for child in ast.walk(node):
+        if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store | ast.Del):
+            out.add(child.id)
+        elif isinstance(child, ast.alias):
+            out.add((child.asname or child.name).split(".")[0])
+        elif isinstance(child, ast.Attribute) and isinstance(child.ctx, ast.Store | ast.Del):
+            out.add(child.attr)
+            out |= {inner.id for inner in ast.walk(child) if isinstance(inner, ast.Name)}
+        elif isinstance(child, ast.Subscript) and isinstance(child.ctx, ast.Store | ast.Del):
+            out |= {inner.id for inner in ast.walk(child.value) if isinstance(inner, ast.Name)}
+    return out
+
+
+def _read_names(node: ast.AST) -> set[str]:
+    names = {child.id for child in ast.walk(node) if isinstance(child, ast.Name)}
+    return names | {child.attr for child in ast.walk(node) if isinstance(child, ast.Attribute)}
+
+
+def _changed_statements(old: _SourceModule, new: _SourceModule) -> set[str]:
+    return {name for name in {*old.statements, *new.statements} if old.statements.get(name) != new.statements.get(name)}

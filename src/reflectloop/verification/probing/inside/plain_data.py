@@ -1,0 +1,351 @@
+"""Write Python values as JSON, so that calls can be recorded, repeated elsewhere and compared without their own code.
+
+The project's Python runs this file: standard library of 3.8 only. A recording is a file of JSON lines, one call each:
+
+    {"file": "src/pkg/mod.py", "module": "pkg.mod", "qualname": "Cls.method", "line": 12, "test": "tests/t.py::test_a",
+     "args": [VALUE, ...], "kwargs": [["name", VALUE], ...], "outcome": OUTCOME, "after": [VALUE, ...], "ms": 0.1,
+     "argv": [...], "cwd": "tests", "env": {"NAME": "value" or null}, "nested": false, "first": "self" or "cls" or ""}
+
+`args` are all positional arguments, with self or cls, as they were at entry; `after` is there if the call changed them.
+`env` are the variables that differ from the start of the session. OUTCOME is {"value": VALUE}, {"raises": "pkg.Error",
+"text": "..."} or {"generator": true}. VALUE is one of
+
+    null, true, 12, "text", [VALUE, ...]                         None, bool, int below 2**63, str, list
+    {"tuple": [...]} {"set": [...]} {"frozenset": [...]}         sets sorted by their JSON text
+    {"dict": [[KEY, VALUE], ...]}                                in its order
+    {"int": "0x..."} {"float": "0.1"} {"complex": ["1.0", "nan"]} {"bytes": "latin-1"} {"bytearray": "latin-1"}
+    {"range": [0, 9, 1]} {"slice": [VALUE, VALUE, VALUE]} {"ellipsis": null} {"decimal": "1.0"} {"fraction": ["1", "2"]}
+    {"datetime": "iso", "fold": 0} {"date": "iso"} {"time": "iso"} {"timedelta": [days, seconds, microseconds]}
+    {"path": "PurePosixPath", "text": "a/b"} {"uuid": "..."} {"enum": "pkg.mod:Color", "name": "RED"}
+    {"pickle": "base64", "type": "pkg.mod:Cls"}                   an argument that is an object of another type
+    {"object": "pkg.mod:Cls", "of": VALUE, "fields": [[NAME, VALUE], ...]}   a result that is such an object
+    {"opaque": "pkg.mod:Cls"}                                     a result that cannot be described
+    {"iterator": [...], "more": false}                            a drained result of a generator or iterator
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import decimal
+import enum
+import fractions
+import importlib
+import io
+import json
+import pathlib
+import pickle
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+LARGEST = 16 << 10  # characters of the JSON text of one call's arguments or of its outcome
+DEEPEST = 40
+MOST_DRAINED = 500
+_SMALL = 1 << 63
+_PATHS = ("PosixPath", "WindowsPath", "PurePosixPath", "PureWindowsPath")
+
+
+class NotPlainData(Exception):  # noqa: N818 - not an error of the program
+    """A value that cannot be written, or is too large or too deep."""
+
+
+class ValueBudget:
+    """The room that is left for one value."""
+
+    def __init__(self, largest: int = LARGEST) -> None:
+        self.left = largest
+
+    def take(self, size: int) -> None:
+        self.left -= size
+        if self.left < 0:
+            raise NotPlainData("too large")
+
+
+def type_name(kind: type) -> str:
+    """Return the name of a class as module:qualname."""
+    return "%s:%s" % (type.__getattribute__(kind, "__module__"), type.__getattribute__(kind, "__qualname__"))
+
+
+def encode_argument(value: Any, budget: ValueBudget | None = None) -> Any:
+    """Return a value as JSON from which it can be made again. Raise NotPlainData if that is not possible."""
+    return _encode(value, budget or ValueBudget(), 0, _pickled)
+
+
+def describe(value: Any, budget: ValueBudget | None = None) -> Any:
+    """Return a result as JSON by which it can be compared, without calling the value's own methods."""
+    try:
+        return _encode(value, budget or ValueBudget(), 0, _described)
+    except NotPlainData:
+        return {"opaque": type_name(type(value)), "large": True}
+
+
+def drain(iterator: Any) -> Any:
+    """Return the values of an iterator as JSON, up to a bound."""
+    items: list[Any] = []
+    budget = ValueBudget()
+    for item in iterator:
+        if len(items) >= MOST_DRAINED:
+            return {"iterator": items, "more": True}
+        items.append(_encode(item, budget, 1, _described))
+    return {"iterator": items, "more": False}
+
+
+def text_of(value: Any) -> str:
+    """Return the JSON text by which two encoded values are compared: dicts do not depend on their order."""
+    return json.dumps(_sorted(value), sort_keys=True)
+
+
+def same(first: Any, second: Any) -> bool:
+    """Return True if two encoded values are the same value."""
+    return text_of(first) == text_of(second)
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_sorted(item) for item in value]
+    if isinstance(value, dict):
+        if isinstance(value.get("dict"), list):
+            return {"dict": sorted((_sorted(pair) for pair in value["dict"]), key=json.dumps)}
+        return {key: _sorted(item) for key, item in value.items()}
+    return value
+
+
+# Writing -------------------------------------------------------------------------------------------------------
+
+
+def _encode(value: Any, budget: ValueBudget, depth: int, other: Any) -> Any:  # noqa: C901, PLR0911 - a case per type
+    budget.take(2)
+    if depth > DEEPEST:
+        raise NotPlainData("too deep")
+    kind = type(value)
+    if value is None or kind is bool:
+        return value
+    if kind is int:
+        budget.take(value.bit_length() // 4)
+        return value if -_SMALL < value < _SMALL else {"int": hex(value)}
+    if kind is str:
+        budget.take(len(value))
+        return value
+    if kind in (list, tuple, set, frozenset):
+        return _encode_items(value, kind, budget, depth, other)
+    if kind is dict:
+        pairs = []
+        for key, item in dict.items(value):
+            pairs.append([_encode(key, budget, depth + 1, other), _encode(item, budget, depth + 1, other)])
+        return {"dict": pairs}
+    writer = _WRITERS.get(kind)
+    if writer is not None:
+        out = writer(value)
+        budget.take(len(json.dumps(out)))
+        return out
+    if kind is slice:
+        return {"slice": [_encode(part, budget, depth + 1, other) for part in (value.start, value.stop, value.step)]}
+    if isinstance(value, enum.Enum) and isinstance(kind, enum.EnumMeta):
+        name = value.__dict__.get("_name_")
+        if isinstance(name, str) and kind.__members__.get(name) is value:
+            return {"enum": type_name(kind), "name": name}
+    return other(value, budget, depth)
+
+
+def _encode_items(value: Any, kind: Any, budget: ValueBudget, depth: int, other: Any) -> Any:
+    items = [_encode(item, budget, depth + 1, other) for item in iter(value)]
+    if kind is list:
+        return items
+    if kind is not tuple:
+        items.sort(key=lambda item: json.dumps(item, sort_keys=True))
+    return {kind.__name__: items}
+
+
+def _latin(value: Any) -> str:
+    return bytes(value).decode("latin-1")
+
+
+def _datetime(value: Any) -> Any:
+    if value.tzinfo is not None and type(value.tzinfo) is not dt.timezone:
+        raise NotPlainData("time zone")
+    return {"datetime": value.isoformat(), "fold": value.fold}
+
+
+def _time(value: Any) -> Any:
+    if value.tzinfo is not None and type(value.tzinfo) is not dt.timezone:
+        raise NotPlainData("time zone")
+    return {"time": value.isoformat()}
+
+
+_WRITERS: dict[type, Callable[[Any], Any]] = {
+    float: lambda value: {"float": repr(value)},
+    complex: lambda value: {"complex": [repr(value.real), repr(value.imag)]},
+    bytes: lambda value: {"bytes": _latin(value)},
+    bytearray: lambda value: {"bytearray": _latin(value)},
+    range: lambda value: {"range": [value.start, value.stop, value.step]},
+    type(Ellipsis): lambda _value: {"ellipsis": None},
+    decimal.Decimal: lambda value: {"decimal": str(value)},
+    fractions.Fraction: lambda value: {"fraction": [str(value.numerator), str(value.denominator)]},
+    dt.datetime: _datetime,
+    dt.date: lambda value: {"date": value.isoformat()},
+    dt.time: _time,
+    dt.timedelta: lambda value: {"timedelta": [value.days, value.seconds, value.microseconds]},
+    uuid.UUID: lambda value: {"uuid": str(value)},
+}
+for _name in _PATHS:
+    _WRITERS[getattr(pathlib, _name)] = lambda value: {"path": type(value).__name__, "text": str(value)}
+
+
+class _Bounded(io.RawIOBase):
+    """A file of at most some bytes."""
+
+    def __init__(self, largest: int) -> None:
+        super().__init__()
+        self.data = bytearray()
+        self._largest = largest
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        if len(self.data) + len(data) > self._largest:
+            raise NotPlainData("too large")
+        self.data += data
+        return len(data)
+
+
+def _pickled(value: Any, budget: ValueBudget, depth: int) -> Any:  # noqa: ARG001 - as `_described`
+    file = _Bounded(budget.left * 3 // 4)
+    try:
+        pickle.Pickler(file, 4).dump(value)
+    except NotPlainData:
+        raise
+    except Exception as fault:  # noqa: BLE001 - pickling runs code of the value
+        raise NotPlainData("cannot be copied: " + type_name(type(value))) from fault
+    text = base64.b64encode(bytes(file.data)).decode()
+    budget.take(len(text))
+    return {"pickle": text, "type": type_name(type(value))}
+
+
+# Bases whose content is read by the base's own methods, so that an override cannot change what is seen.
+_BASES: tuple[tuple[type, Callable[[Any], Any]], ...] = (
+    (int, lambda value: int.__add__(value, 0)),
+    (float, lambda value: float.__add__(value, 0.0)),
+    (complex, lambda value: complex.__add__(value, 0j)),
+    (str, lambda value: "".join(str.__iter__(value))),
+    (bytes, lambda value: bytes(bytes.__iter__(value))),
+    (bytearray, lambda value: bytearray(bytearray.__iter__(value))),
+    (list, lambda value: [*list.__iter__(value)]),
+    (tuple, lambda value: (*tuple.__iter__(value),)),
+    (dict, lambda value: {key: dict.__getitem__(value, key) for key in dict.__iter__(value)}),
+    (set, lambda value: {*set.__iter__(value)}),
+    (frozenset, lambda value: frozenset(frozenset.__iter__(value))),
+)
+
+
+def base_content(value: Any) -> Any:
+    """Return the content of an object whose class derives from a built-in type. Raise NotPlainData if it does not."""
+    for base, content in _BASES:
+        if isinstance(value, base) and issubclass(type(value), base):
+            return content(value)
+    raise NotPlainData("no content")
+
+
+def _described(value: Any, budget: ValueBudget, depth: int) -> Any:
+    out: dict[str, Any] = {"object": type_name(type(value))}
+    if isinstance(value, BaseException) and issubclass(type(value), BaseException):
+        out["of"] = _encode(list(BaseException.args.__get__(value)), budget, depth + 1, _described)  # type: ignore[attr-defined]
+    else:
+        try:
+            out["of"] = _encode(base_content(value), budget, depth + 1, _described)
+        except NotPlainData as fault:
+            if str(fault) != "no content":
+                raise
+    fields = _fields(value)
+    if fields is None and "of" not in out:
+        return {"opaque": type_name(type(value))}
+    out["fields"] = [
+        [name, _encode(item, budget, depth + 1, _described)] for name, item in sorted((fields or {}).items())
+    ]
+    return out
+
+
+def _fields(value: Any) -> dict[str, Any] | None:
+    """Return the state of an object: its __dict__ and its slots; None if it has neither, as a function or a file."""
+    if isinstance(value, type) or callable(getattr(type(value), "__next__", None)):
+        return None
+    if type(value).__module__ == "builtins":
+        return None
+    out: dict[str, Any] | None = None
+    try:
+        own = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        own = None
+    if type(own) is dict:
+        out = {str(name): item for name, item in own.items()}
+    for kind in type(value).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else tuple(slots):
+            member = kind.__dict__.get(name)
+            if type(member).__name__ == "member_descriptor":
+                out = {} if out is None else out
+                try:
+                    out[name] = member.__get__(value, type(value))  # type: ignore[union-attr]
+                except AttributeError:
+                    pass
+    return out
+
+
+# Reading -------------------------------------------------------------------------------------------------------
+
+
+def decode(value: Any) -> Any:
+    """Return the value that an encoded argument stands for. Raise NotPlainData if it cannot be made here."""
+    if isinstance(value, list):
+        return [decode(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    tag = next(iter(value))
+    reader = _READERS.get(tag)
+    if reader is None:
+        raise NotPlainData("not an argument: " + tag)
+    try:
+        return reader(value)
+    except NotPlainData:
+        raise
+    except Exception as fault:  # noqa: BLE001 - unpickling runs code of the project
+        raise NotPlainData("cannot be made here: %s: %s" % (type(fault).__name__, fault)) from fault
+
+
+def _find_class(name: str) -> Any:
+    module, _, path = name.partition(":")
+    out = importlib.import_module(module)
+    for part in path.split("."):
+        out = getattr(out, part)
+    return out
+
+
+def _read_datetime(value: Any) -> Any:
+    return dt.datetime.fromisoformat(value["datetime"]).replace(fold=value["fold"])
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "tuple": lambda value: tuple(decode(value["tuple"])),
+    "set": lambda value: set(decode(value["set"])),
+    "frozenset": lambda value: frozenset(decode(value["frozenset"])),
+    "dict": lambda value: {decode(key): decode(item) for key, item in value["dict"]},
+    "int": lambda value: int(value["int"], 16),
+    "float": lambda value: float(value["float"]),
+    "complex": lambda value: complex(*(float(part) for part in value["complex"])),
+    "bytes": lambda value: value["bytes"].encode("latin-1"),
+    "bytearray": lambda value: bytearray(value["bytearray"].encode("latin-1")),
+    "range": lambda value: range(*value["range"]),
+    "slice": lambda value: slice(*decode(value["slice"])),
+    "ellipsis": lambda _value: Ellipsis,
+    "decimal": lambda value: decimal.Decimal(value["decimal"]),
+    "fraction": lambda value: fractions.Fraction(*(int(part) for part in value["fraction"])),
+    "datetime": _read_datetime,
+    "date": lambda value: dt.date.fromisoformat(value["date"]),
+    "time": lambda value: dt.time.fromisoformat(value["time"]),
+    "timedelta": lambda value: dt.timedelta(*value["timedelta"]),
+    "path": lambda value: getattr(pathlib, value["path"])(value["text"]),
+    "uuid": lambda value: uuid.UUID(value["uuid"]),
+    "enum": lambda value: _find_class(value["enum"]).__members__[value["name"]],
+    "pickle": lambda value: pickle.loads(base64.b64decode(value["pickle"])),  # noqa: S301 - made and read in the box
+}

@@ -1,0 +1,377 @@
+"""Record the calls of some functions while tests run: a plugin of pytest, also loaded by `launch.py`.
+
+The project's Python runs this file: standard library of 3.8 only. `settings.json` beside it says which functions.
+Only the named functions get other code, when their file is imported: a call at entry, at each return and at an
+exception. Everything else runs as it would, so that the cost depends on the calls of these functions alone.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import importlib.machinery
+import json
+import os
+import sys
+import threading
+import time
+from typing import Any
+
+from . import plain_data
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_MOST_CALLS, _MOST_OF_A_TEST, _MOST_NESTED = 200, 25, 60  # recorded calls of one function
+_MOST_TRIES = 3000  # calls of one function that are looked at
+_MOST_LEFT_OUT = 100  # calls of one function that cannot be written, before it is not looked at any more
+_RUNNER_VARIABLES = ("PYTEST_",)
+
+
+class RecordedFunction:
+    """One function whose calls are recorded."""
+
+    def __init__(self, file: str, qualname: str, line: int) -> None:
+        self.file, self.qualname, self.line = file, qualname, line
+        self.tries = self.calls = self.nested = 0
+        self.seen: set[str] = set()
+        self.by_test: dict[str, int] = {}
+        self.reasons: dict[str, int] = {}
+        self.loaded = False
+
+    @property
+    def full(self) -> bool:
+        return (
+            self.calls >= _MOST_CALLS
+            or self.tries >= _MOST_TRIES
+            or (not self.calls and sum(self.reasons.values()) >= _MOST_LEFT_OUT)
+        )
+
+
+class CallRecorder:
+    """The calls of all named functions in one process."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.mark: str = settings["mark"]
+        self.root = os.path.realpath(settings["root"])
+        self.order: str = settings.get("order", "")
+        self.functions: list[RecordedFunction] = []
+        self.by_file: dict[str, dict[int, int]] = {}
+        for file, places in settings["files"].items():
+            lines = self.by_file.setdefault(os.path.realpath(os.path.join(self.root, file)), {})
+            for qualname, line in places:
+                lines[line] = len(self.functions)
+                self.functions.append(RecordedFunction(file, qualname, line))
+        self.test = ""
+        self.open: dict[int, dict[str, Any]] = {}
+        self.local = threading.local()
+        self.environ = dict(os.environ)
+        self.argv = list(sys.argv)
+        self.out = os.path.join(_HERE, settings["out"])
+        self.pid = 0
+        self.descriptor = -1
+
+    # Called by the recorded functions -------------------------------------------------------------------------
+
+    def enter(self, index: int) -> None:
+        function = self.functions[index]
+        if function.full or getattr(self.local, "busy", False):
+            return
+        function.tries += 1
+        self.local.busy = True
+        try:
+            frame = sys._getframe(1)
+            record = self._begun(function, frame)
+            if record is not None:
+                self.open[id(frame)] = record
+        except plain_data.NotPlainData as fault:
+            reason = str(fault)[:200]
+            if reason in function.reasons or len(function.reasons) < 20:
+                function.reasons[reason] = function.reasons.get(reason, 0) + 1
+        except Exception as fault:  # noqa: BLE001 - a test must not notice
+            function.reasons[type(fault).__name__] = 1
+        finally:
+            self.local.busy = False
+
+    def leave(self, value: Any) -> Any:
+        record = self.open.pop(id(sys._getframe(1)), None)
+        if record is not None:
+            self._finish(record, lambda: {"value": plain_data.describe(value)})
+        return value
+
+    def fail(self) -> None:
+        record = self.open.pop(id(sys._getframe(1)), None)
+        if record is not None:
+            fault = sys.exc_info()[1]
+            self._finish(record, lambda: described_exception(fault))
+
+    def start(self, index: int) -> None:
+        """Begin a generator, whose values are not recorded."""
+        self.enter_generator(index, sys._getframe(1))
+
+    def enter_generator(self, index: int, frame: Any) -> None:
+        function = self.functions[index]
+        if function.full or getattr(self.local, "busy", False):
+            return
+        function.tries += 1
+        self.local.busy = True
+        try:
+            record = self._begun(function, frame)
+        except Exception as fault:  # noqa: BLE001
+            function.reasons[str(fault)[:200]] = 1
+            return
+        finally:
+            self.local.busy = False
+        if record is not None:
+            self._finish(record, lambda: {"generator": True})
+
+    # One call -------------------------------------------------------------------------------------------------
+
+    def _begun(self, function: RecordedFunction, frame: Any) -> dict[str, Any] | None:
+        nested = bool(self.open)
+        if function.by_test.get(self.test, 0) >= _MOST_OF_A_TEST or (nested and function.nested >= _MOST_NESTED):
+            return None
+        code, names = frame.f_code, frame.f_locals
+        count = code.co_argcount
+        budget = plain_data.ValueBudget()
+        live = [names[name] for name in code.co_varnames[:count]]
+        keywords = [(name, names[name]) for name in code.co_varnames[count : count + code.co_kwonlyargcount]]
+        at = count + code.co_kwonlyargcount
+        if code.co_flags & 4:  # *args
+            live += names[code.co_varnames[at]]
+            at += 1
+        if code.co_flags & 8:  # **kwargs
+            keywords += names[code.co_varnames[at]].items()
+        args = [plain_data.encode_argument(value, budget) for value in live]
+        kwargs = [[name, plain_data.encode_argument(value, budget)] for name, value in keywords]
+        key = json.dumps([args, kwargs])
+        if key in function.seen:
+            return None
+        function.seen.add(key)
+        first = code.co_varnames[0] if count else ""
+        return {
+            "function": function,
+            "is_nested": nested,
+            "live": live,
+            "began": time.perf_counter(),
+            "file": function.file,
+            "module": str(frame.f_globals.get("__name__", "")),
+            "qualname": function.qualname,
+            "line": function.line,
+            "test": self.test,
+            "args": args,
+            "kwargs": kwargs,
+            "first": first if first in ("self", "cls") and "." in function.qualname else "",
+            "nested": nested,
+            **self._surroundings(),
+        }
+
+    def _surroundings(self) -> dict[str, Any]:
+        """Return what the test itself set: arguments of the program, folder, variables."""
+        out: dict[str, Any] = {}
+        if sys.argv != self.argv:
+            out["argv"] = [str(part) for part in sys.argv][:50]
+        folder = os.getcwd()
+        if os.path.realpath(folder) != self.root:
+            out["cwd"] = os.path.relpath(folder, self.root)
+        now = dict(os.environ)
+        if now != self.environ:
+            names = [name for name in {*now, *self.environ} if now.get(name) != self.environ.get(name)]
+            changed = {name: now.get(name) for name in names if not name.startswith(_RUNNER_VARIABLES)}
+            if changed:
+                out["env"] = changed
+        return out
+
+    def _finish(self, record: dict[str, Any], outcome: Any) -> None:
+        self.local.busy = True
+        try:
+            record["ms"] = round((time.perf_counter() - record.pop("began")) * 1000, 3)
+            function, nested, live = record.pop("function"), record.pop("is_nested"), record.pop("live")
+            record["outcome"] = outcome()
+            after = _after(live)
+            if after is not None and not plain_data.same(after, record["args"]):
+                record["after"] = after
+            if function.calls >= _MOST_CALLS:
+                return
+            function.calls += 1
+            function.nested += nested
+            function.by_test[record["test"]] = function.by_test.get(record["test"], 0) + 1
+            self.write(record)
+        except Exception as fault:  # noqa: BLE001 - a test must not notice
+            record.clear()
+            self.functions[0].reasons["recording failed: " + type(fault).__name__] = 1
+        finally:
+            self.local.busy = False
+
+    def write(self, record: dict[str, Any]) -> None:
+        """Append one line at once, so that nothing is lost if the process is ended."""
+        if self.pid != os.getpid():
+            self.pid = os.getpid()
+            name = os.path.join(self.out, "calls-%d.jsonl" % self.pid)
+            self.descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        os.write(self.descriptor, (json.dumps(record) + "\n").encode())
+
+    def close(self) -> None:
+        """Write which functions could not be recorded."""
+        for function in self.functions:
+            self.write(
+                {
+                    "summary": function.qualname,
+                    "file": function.file,
+                    "line": function.line,
+                    "loaded": function.loaded,
+                    "tries": function.tries,
+                    "calls": function.calls,
+                    "reasons": function.reasons,
+                }
+            )
+
+    # Other code for the named functions -----------------------------------------------------------------------
+
+    def compile(self, source: bytes, path: str, lines: dict[int, int]) -> Any:
+        tree = _Instrument(self.mark, lines).visit(ast.parse(source, path))
+        ast.fix_missing_locations(tree)
+        code = compile(tree, path, "exec", dont_inherit=True)
+        for index in lines.values():
+            self.functions[index].loaded = True
+        return code
+
+    def install(self) -> None:
+        for name, function in (("e", self.enter), ("r", self.leave), ("x", self.fail), ("g", self.start)):
+            setattr(builtins, self.mark + name, function)
+        loader = importlib.machinery.SourceFileLoader
+        usual = loader.get_code
+
+        def get_code(this: Any, fullname: str) -> Any:
+            try:
+                path = this.get_filename(fullname)
+                lines = self.by_file.get(os.path.realpath(path))
+                if lines:
+                    return self.compile(this.get_data(path), path, lines)
+            except (SyntaxError, ValueError, RecursionError):
+                pass
+            return usual(this, fullname)
+
+        loader.get_code = get_code  # type: ignore[assignment,method-assign]
+
+
+def described_exception(fault: BaseException | None) -> dict[str, Any]:
+    """Return an exception as an outcome."""
+    try:
+        text = str(fault)
+    except Exception:  # noqa: BLE001 - the exception's own code
+        text = "?"
+    return {"raises": plain_data.type_name(type(fault)).replace("builtins:", ""), "text": text[:2000]}
+
+
+def _after(live: list[Any]) -> list[Any] | None:
+    try:
+        budget = plain_data.ValueBudget()
+        return [plain_data.encode_argument(value, budget) for value in live]
+    except plain_data.NotPlainData:
+        return None
+
+
+class _Instrument(ast.NodeTransformer):
+    """Adds calls of the recorder to the functions that begin in some lines."""
+
+    def __init__(self, mark: str, lines: dict[int, int]) -> None:
+        self.mark, self.lines = mark, lines
+
+    def _call(self, letter: str, *args: ast.expr) -> ast.Call:
+        return ast.Call(ast.Name(self.mark + letter, ast.Load()), list(args), [])
+
+    def visit_FunctionDef(self, node: Any) -> Any:  # noqa: N802
+        line = min([node.lineno] + [decorator.lineno for decorator in node.decorator_list])
+        self.generic_visit(node)
+        index = self.lines.get(line)
+        if index is None:
+            return node
+        yields = _own_nodes(node, (ast.Yield, ast.YieldFrom))
+        if yields and isinstance(node, ast.AsyncFunctionDef):
+            return node
+        start = 1 if ast.get_docstring(node, clean=False) is not None else 0
+        before, body = node.body[:start], node.body[start:]
+        number = ast.Constant(index)
+        if yields:
+            node.body = before + [ast.Expr(self._call("g", number))] + body
+        elif body:
+            for inner in _own_nodes(node, (ast.Return,)):
+                inner.value = self._call("r", inner.value or ast.Constant(None))
+            end = ast.Expr(self._call("r", ast.Constant(None)))
+            handler = ast.ExceptHandler(None, None, [ast.Expr(self._call("x")), ast.Raise(None, None)])
+            node.body = before + [ast.Expr(self._call("e", number)), ast.Try(body + [end], [handler], [], [])]
+        self._place(node, before)
+        return node
+
+    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815
+
+    def visit_Lambda(self, node: Any) -> Any:  # noqa: N802
+        self.generic_visit(node)
+        index = self.lines.get(node.lineno)
+        if index is not None and not _own_nodes(node, (ast.Yield, ast.YieldFrom)):
+            both = ast.Tuple([self._call("e", ast.Constant(index)), self._call("r", node.body)], ast.Load())
+            node.body = ast.Subscript(both, _index(1), ast.Load())
+            ast.copy_location(node.body, node)
+        return node
+
+    def _place(self, node: Any, before: list[Any]) -> None:
+        """Give the added code the place of the first statement, so that no line of the file changes."""
+        for statement in node.body[len(before) :]:
+            if not hasattr(statement, "lineno"):
+                ast.copy_location(statement, node)
+
+
+def _index(number: int) -> Any:
+    value = ast.Constant(number)
+    return value if sys.version_info >= (3, 9) else ast.Index(value)
+
+
+def _own_nodes(node: Any, kinds: Any) -> list[Any]:
+    """Return the nodes of these kinds in a function, without those of functions inside it."""
+    out: list[Any] = []
+    todo = list(node.body) if isinstance(node.body, list) else [node.body]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, kinds):
+            out.append(item)
+        if not isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+            todo.extend(ast.iter_child_nodes(item))
+    return out
+
+
+def load() -> CallRecorder:
+    """Read the settings beside this file and begin to record."""
+    with open(os.path.join(_HERE, "settings.json"), encoding="utf-8") as file:
+        recorder = CallRecorder(json.load(file))
+    recorder.install()
+    return recorder
+
+
+_recorder = load() if os.path.exists(os.path.join(_HERE, "settings.json")) else None
+
+
+# Hooks of pytest ---------------------------------------------------------------------------------------------------
+
+
+def pytest_runtest_logstart(nodeid: str) -> None:
+    if _recorder is not None:
+        _recorder.test = nodeid
+
+
+def pytest_runtest_logfinish() -> None:
+    if _recorder is not None:
+        _recorder.test = ""
+
+
+def pytest_collection_modifyitems(items: list[Any]) -> None:
+    """Run the files of tests in the opposite order, if the settings ask for it."""
+    if _recorder is None or _recorder.order != "reversed":
+        return
+    files: dict[str, list[Any]] = {}
+    for item in items:
+        files.setdefault(item.nodeid.split("::")[0], []).append(item)
+    items[:] = [item for file in reversed(list(files)) for item in files[file]]
+
+
+def pytest_unconfigure() -> None:
+    if _recorder is not None:
+        _recorder.close()

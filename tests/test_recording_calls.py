@@ -1,0 +1,252 @@
+"""Changed functions are found, and the calls of tests into them are recorded as plain data."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections import OrderedDict
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path, PurePosixPath
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from reflectloop.verification.probing import changed
+from reflectloop.verification.probing.changed import ChangeReport
+from reflectloop.verification.probing.inside import plain_data
+from reflectloop.verification.result import ChangedFile
+
+INSIDE = Path(plain_data.__file__).parent
+
+
+def changes_of(old: str | None, new: str, others: dict[str, bytes] | None = None) -> ChangeReport:
+    before = None if old is None else old.encode()
+    return changed.find([ChangedFile("pkg/mod.py", before, new.encode())], lambda: others or {})
+
+
+def names(report: ChangeReport, *, direct: bool | None = None) -> list[str]:
+    return [item.qualname for item in report.functions if direct is None or item.direct is direct]
+
+
+def test_a_function_with_other_code_is_changed_and_one_with_another_docstring_is_not() -> None:
+    old = 'def f(x):\n    "one"\n    return x\n\ndef g(x: int):\n    return x\n'
+    new = 'def f(x):\n    "two"\n    return x\n\ndef g(x: str):\n    return x + 1\n'
+    assert names(changes_of(old, new)) == ["g"]
+
+
+def test_a_function_that_reads_a_changed_table_is_changed_and_others_are_not() -> None:
+    old = "T = {1: 2}\n\ndef f(x):\n    return T[x]\n\ndef g(x):\n    return x\n"
+    report = changes_of(old, old.replace("2}", "3}"))
+    assert names(report, direct=False) == ["f"]
+    assert names(report, direct=True) == []
+    assert report.other_code
+
+
+def test_a_function_of_another_file_that_imports_a_changed_table_is_changed() -> None:
+    other = b"from .mod import T as U\n\ndef q(x):\n    return U[x]\n\ndef r(x):\n    return x\n"
+    report = changes_of("T = 1\n", "T = 2\n", {"pkg/other.py": other, "pkg/far.py": b"def T():\n    return 1\n"})
+    assert [(item.path, item.qualname) for item in report.functions] == [("pkg/other.py", "q")]
+
+
+def test_methods_properties_nested_functions_and_lambdas_have_their_names() -> None:
+    new = (
+        "class A:\n    @property\n    def p(self):\n        return 1\n    @p.setter\n    def p(self, v):\n        pass\n"
+        "def f():\n    def inner():\n        return 1\n    return inner\nh = lambda x: x\n"
+    )
+    report = changes_of(None, new)
+    assert names(report) == ["A.p", "A.p#2", "f", "f.<locals>.inner", "h"]
+    assert [item.line for item in report.functions] == [2, 5, 8, 9, 12]
+    assert all(item.is_new for item in report.functions)
+
+
+def test_a_source_that_cannot_be_parsed_is_unread() -> None:
+    report = changes_of("x = 1\n", "x = = 1\n")
+    assert not report.functions
+    assert report.unread[0].startswith("pkg/mod.py: SyntaxError")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        True,
+        -(2**70),
+        float("nan"),
+        -0.0,
+        1j,
+        "a\ud800",
+        b"\xff",
+        bytearray(b"1"),
+        [1, (2, {3, "x"})],
+        {"a": [1], (1, 2): frozenset([1])},
+        range(3),
+        slice(1, None),
+        ...,
+        Decimal("1.20"),
+        Fraction(1, 3),
+        datetime(2026, 1, 2, 3, tzinfo=timezone(timedelta(hours=2))),
+        date(2026, 1, 2),
+        timedelta(1, 2, 3),
+        PurePosixPath("/a/b"),
+        UUID(int=5),
+        OrderedDict(a=1),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_value_can_be_made_again_from_its_json(value: object) -> None:
+    written = json.loads(json.dumps(plain_data.encode_argument(value)))
+    again = plain_data.decode(written)
+    assert type(again) is type(value)
+    assert plain_data.same(plain_data.encode_argument(again), written)
+    if value == value:  # noqa: PLR0124 - not for nan
+        assert again == value
+
+
+class Liar(int):
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = int.__hash__
+
+
+def test_results_are_compared_without_their_own_equality() -> None:
+    first, second = plain_data.describe(Liar(1)), plain_data.describe(Liar(2))
+    assert Liar(1) == Liar(2)
+    assert not plain_data.same(first, second)
+    assert not plain_data.same(first, plain_data.describe(1))
+
+
+def test_dicts_are_the_same_in_any_order_and_lists_are_not() -> None:
+    describe = plain_data.describe
+    assert plain_data.same(describe({"a": 1, "b": 2}), describe({"b": 2, "a": 1}))
+    assert not plain_data.same(describe([1, 2]), describe([2, 1]))
+
+
+def test_a_value_without_end_and_a_large_one_are_not_written() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    for value in (endless, "x" * (plain_data.LARGEST + 1), lambda: 1):
+        with pytest.raises(plain_data.NotPlainData):
+            plain_data.encode_argument(value)
+    assert plain_data.describe(endless) == {"opaque": "builtins:list", "large": True}
+
+
+SOURCE = """
+import functools
+
+def add(x, *rest, k=1, **more):
+    "Add."
+    if x < 0:
+        raise ValueError("negative: %d" % x)
+    return x + k
+
+class Box:
+    def __init__(self, v):
+        self.v = v
+
+    @property
+    def value(self):
+        return self.v
+
+    @functools.lru_cache(None)
+    def cached(self, x):
+        try:
+            return x
+        finally:
+            pass
+
+def fill(items):
+    items.append(1)
+
+def count(n):
+    for i in range(n):
+        yield i
+
+async def later(n):
+    return n
+
+plus = lambda x: x + 1
+
+def outer(a):
+    def inner(b):
+        return a + b
+    return inner(2)
+
+def own_locals():
+    return locals()
+
+def takes_a_function(f):
+    return f()
+"""
+TESTS = """
+import asyncio, os, unittest
+from pkg import mod
+
+class Case(unittest.TestCase):
+    def test_all(self):
+        os.environ["COLOUR"] = "red"
+        self.assertEqual(mod.add(1, 2, k=3, z=5), 4)
+        self.assertRaises(ValueError, mod.add, -1)
+        box = mod.Box(3)
+        self.assertEqual((box.value, box.cached(4)), (3, 4))
+        items = []
+        mod.fill(items)
+        self.assertEqual(items, [1])
+        self.assertEqual((list(mod.count(2)), asyncio.run(mod.later(2))), ([0, 1], 2))
+        self.assertEqual((mod.plus(1), mod.outer(1), mod.own_locals()), (2, 3, {}))
+        self.assertEqual(mod.takes_a_function(lambda: 5), 5)
+"""
+
+
+def record(top: Path, *command: str) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
+    """Lay out the package, run a command with the recorder, and return the calls and the summaries."""
+    for name, text in (("pkg/__init__.py", ""), ("pkg/mod.py", SOURCE), ("tests/test_mod.py", TESTS)):
+        (top / name).parent.mkdir(exist_ok=True)
+        (top / name).write_text(text)
+    shutil.copytree(INSIDE, top / "helper", ignore=shutil.ignore_patterns("__pycache__"))
+    (top / "helper" / "out").mkdir()
+    functions = changes_of(None, SOURCE).functions
+    settings = {
+        "mark": "_k",
+        "root": str(top),
+        "out": "out",
+        "files": {"pkg/mod.py": [item[1:3] for item in functions]},
+    }
+    (top / "helper" / "settings.json").write_text(json.dumps(settings))
+    env = {"PYTHONPATH": str(top), "PATH": "/usr/bin:/bin"}
+    subprocess.run([sys.executable, *command], cwd=top, env=env, check=True)
+    lines = [json.loads(line) for file in (top / "helper" / "out").iterdir() for line in file.read_text().splitlines()]
+    return [line for line in lines if "args" in line], {line["summary"]: line for line in lines if "summary" in line}
+
+
+@pytest.mark.parametrize("runner", ["pytest", "unittest"])
+def test_the_calls_of_tests_are_recorded(tmp_path: Path, runner: str) -> None:
+    (tmp_path / "run.py").write_text("import unittest\nunittest.main(module='tests.test_mod')\n")
+    command = {
+        "pytest": ("-m", "pytest", "-q", "-p", "helper.recorder", "-p", "no:cacheprovider", "tests"),
+        "unittest": ("helper/launch.py", "run.py"),
+    }[runner]
+    calls, summaries = record(tmp_path, *command)
+    by_name = {call["qualname"]: call for call in calls}
+    added = [call for call in calls if call["qualname"] == "add"]
+    assert added[0]["args"] == [1, 2]
+    assert added[0]["kwargs"] == [["k", 3], ["z", 5]]
+    assert added[0]["outcome"] == {"value": 4}
+    assert added[0]["env"] == {"COLOUR": "red"}
+    assert added[0]["test"].endswith(("::Case::test_all", ".Case.test_all"))
+    assert added[1]["outcome"] == {"raises": "ValueError", "text": "negative: -1"}
+    assert by_name["fill"]["args"] == [[]]
+    assert by_name["fill"]["after"] == [[1]]
+    assert by_name["Box.value"]["first"] == "self"
+    assert by_name["Box.cached"]["outcome"] == by_name["Box.cached"]["outcome"] == {"value": 4}
+    assert by_name["count"]["outcome"] == {"generator": True}
+    assert by_name["later"]["outcome"] == by_name["plus"]["outcome"] == {"value": 2}
+    assert by_name["outer.<locals>.inner"]["nested"]
+    assert by_name["own_locals"]["outcome"] == {"value": {"dict": []}}
+    assert summaries["takes_a_function"]["calls"] == 0
+    assert "cannot be copied" in next(iter(summaries["takes_a_function"]["reasons"]))
