@@ -79,10 +79,12 @@ def test_the_journals_hold_every_kind_of_event_of_that_version() -> None:
 @pytest.mark.parametrize("run_id", [PROVEN, BY_AGENTS, FAILED])
 def test_a_receipt_and_its_chain_of_evidence_are_verified(old: Repo, run_id: str) -> None:
     answer = old.run("receipt", "verify", run_id, "--json")
-    assert answer.code == 0, answer.stdout
+    assert answer.code == 36, answer.stdout  # that version signed nothing
+    assert "hashes agree" in answer.envelope["message"]
+    assert "not authenticated" in answer.envelope["message"]
     evidence = old.path / ".reflectloop" / "runs" / run_id / "evidence.jsonl"
     evidence.write_bytes(evidence.read_bytes().replace(b'"exit_code":', b'"exit_code":9', 1))
-    assert old.run("receipt", "verify", run_id).code != 0
+    assert old.run("receipt", "verify", run_id).code == 12
 
 
 def test_lessons_of_the_project_and_of_the_user_are_listed(old: Repo) -> None:

@@ -15,6 +15,8 @@ ReflectloopError
 │   ├── VerificationFailed     32
 │   ├── GateRejected           33
 │   ├── ApplyConflict          34
+│   ├── RecordsDisagree        35
+│   ├── NotAuthenticated       36
 │   └── NeedsInput             40
 ├── MachineFault               the machine's owner acts
 │   ├── SandboxCreateFailed    20
@@ -146,6 +148,22 @@ class ApplyConflict(WorkFault):
 
 class GateRejected(WorkFault):
     code, exit_code, when = "GATE_REJECTED", 33, "a gate refused the work; nothing of it was let through"
+
+
+class RecordsDisagree(WorkFault):
+    code, exit_code, when = (
+        "RECORDS_DISAGREE",
+        35,
+        "journal, receipt, evidence, logs and objects of a run do not agree, so one was changed; nothing was applied",
+    )
+
+
+class NotAuthenticated(WorkFault):
+    code, exit_code, when = (
+        "NOT_AUTHENTICATED",
+        36,
+        "the hashes agree, but this user's key did not sign the records: an earlier version or another machine did",
+    )
 
 
 class NeedsInput(WorkFault):

@@ -84,6 +84,7 @@ def receipt_show(name: str | None, project_dir: Path) -> Answer:
         *(f"  approved {item['text']}; {item['approval']}" for item in content.get("approvals", ())),
         *(f"  {record['id']} {record['level']} {record['claim']}" for record in checked.verified.records),
         *([f"  logs: {logs}"] if (logs := checked.path.parent / "logs").is_dir() else []),
+        *(f"  {text}" for text in (*checked.verified.faults, *checked.unsigned)),
         f"next: {next_step}",
     ]
     return Answer(checked.data(), lines, next_step=next_step)
@@ -93,12 +94,16 @@ def receipt_show(name: str | None, project_dir: Path) -> Answer:
 @click.argument("name", required=False, metavar="[RUN|FILE]")
 @answers
 def receipt_verify(name: str | None, project_dir: Path) -> Answer:
-    """Check a receipt offline: the chain of evidence, every file it names and, in the repository, the trees.
+    """Check a receipt offline: its signature, the chain of evidence, every file and log that it names.
+
+    In the repository also the trees, their objects, and the journal of the run.
 
     \b
     Example: reflectloop receipt verify .reflectloop/runs/RLOP-…/receipt.json
     """
     checked = receipts.checked(project_dir, name)
     checked.refuse_changed()
-    line = f"{checked.path}: {len(checked.verified.records)} record(s), unchanged; {checked.trees}"
+    checked.refuse_unsigned()
+    count = len(checked.verified.records)
+    line = f"{checked.path}: {count} record(s), unchanged, {checked.verified.signed}; {checked.trees}"
     return Answer(checked.data(), [line], next_step="reflectloop status")

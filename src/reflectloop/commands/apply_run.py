@@ -11,11 +11,13 @@ from typing import NamedTuple, TypeVar
 from reflectloop import config
 from reflectloop.artifacts import publish, views
 from reflectloop.commands import task_status
+from reflectloop.engine.gating import one_truth
+from reflectloop.engine.gating.one_truth import RunRecords
 from reflectloop.engine.tasks import open_tasks
 from reflectloop.errors import ApplyConflict, InvalidInput, NothingToDo
 from reflectloop.sandbox import environment
 from reflectloop.state import events, lock
-from reflectloop.state.fold import RunState, Task
+from reflectloop.state.fold import RunState
 from reflectloop.system import files
 from reflectloop.system.git import GitFailed
 from reflectloop.workspace import apply as applying
@@ -59,13 +61,14 @@ def apply(
     agree: Callable[[Offer], bool],
     each_step: bool = False,
 ) -> ApplyResult | None:
-    """Apply the change of a run; return None if the user does not agree.
+    """Apply the change of a run, if all its records agree; return None if the user does not agree.
 
     Every check that can refuse runs before anything is changed.
     """
     folders = open_project_dirs(start)
     with lock.hold_lock(folders.own, "apply"):
-        task, run = _passed(folders, name)
+        records = _passed(folders, name)
+        task, run = records.task, records.run
         home = project.open_project(folders.root, "copy" if run.mode == "copy" else "auto")
         store = open_store(home, config.load(folders.root).workspace)
         change = RunChange(run.id, run.base_tree, run.end_tree or run.base_tree)
@@ -75,6 +78,7 @@ def apply(
             patch.refuse_leaks(store.git(), change.base, change.end)
         except GitFailed as fault:
             raise task_status.base_is_gone(run.id) from fault
+        one_truth.require(folders, records, store)
         prepared = None if branch is not None else applying.prepare(home, store, change, folders.scratch)
         before, after = (prepared.now, prepared.result) if prepared else (change.base, change.end)
         if prepared and before == after and not commit:
@@ -146,7 +150,7 @@ def _carry_out(
         then()
 
 
-def _passed(folders: Folders, name: str | None) -> tuple[Task, RunState]:
+def _passed(folders: Folders, name: str | None) -> RunRecords:
     """Return the run to apply, the named one or the last one, if it passed."""
     known = folders.load_tasks()
     if name in (None, "latest"):
@@ -157,7 +161,9 @@ def _passed(folders: Folders, name: str | None) -> tuple[Task, RunState]:
     for task in reversed(known):
         run = task.runs.get(run_id)
         if run and run.status == "ok":
-            return task, run
+            records = one_truth.read_run(folders, task.id, run_id)
+            if records.run.status == "ok":
+                return records
     raise NothingToDo(
         f"{run_id} did not pass; only verified changes are applied", next_step=f"reflectloop show {run_id}"
     )

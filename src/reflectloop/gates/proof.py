@@ -57,8 +57,10 @@ def evidence_level(track: Track, evidence: ProofInput) -> tuple[Level, str]:
     """Return the level of evidence and the reason for it. Only commands that the engine ran raise it above L1."""
     if evidence.verdict and evidence.verdict.level == "L3":
         return "L3", "the engine ran the checks on a sealed copy"
-    if evidence.exits:
-        return "L2", "the engine ran the commands and saw them exit"
+    remembered = evidence.verdict is not None and evidence.verdict.level == "L2"
+    if remembered or evidence.exits:
+        source = "the results on a sealed copy are remembered from an earlier verification"
+        return "L2", source if remembered else "the engine ran the commands and saw them exit"
     if not all(evidence.cited):
         return "L0", "a cited line does not exist, or does not contain the quoted text"
     if evidence.cited:

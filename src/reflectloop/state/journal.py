@@ -1,8 +1,10 @@
-"""The journal file: one checksummed JSON line per event, on disk before the engine continues."""
+"""The journal file: one checksummed and signed JSON line per event, on disk before the engine continues."""
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import hmac
 import json
 import os
 import threading
@@ -19,9 +21,13 @@ SCHEMA = 1
 STATE = "state.json"
 _SEAL = ',"crc":"'
 _SEAL_LENGTH = len(_SEAL) + 8 + len('"}')
+_MAC = ',"mac":"'
+_MAC_DIGITS = 32
+_MAC_LENGTH = len(_MAC) + _MAC_DIGITS + len('"')
 
 OnEvent = Callable[["JournalEntry"], None]
 Clean = Callable[[str], str]  # removes what may not be stored from a text
+Sign = Callable[[bytes], str]  # signs with a key that is not in the project
 # Fields with text by people and programs; the others are ids, codes and paths.
 _NAMES = """
     title titles objective details imported reason reasons command commands checks fix text unblock backtracks cause
@@ -41,7 +47,10 @@ class JournalEntry(NamedTuple):
 
 def seal(record: Json) -> bytes:
     """Return a record as a line with its checksum."""
-    text = json.dumps(record, ensure_ascii=True, separators=(",", ":"))[:-1]
+    return _with_checksum(json.dumps(record, ensure_ascii=True, separators=(",", ":"))[:-1])
+
+
+def _with_checksum(text: str) -> bytes:
     return f'{text}{_SEAL}{zlib.crc32(text.encode()):08x}"}}\n'.encode()
 
 
@@ -120,6 +129,7 @@ def _entry(path: Path, number: int, line: bytes) -> JournalEntry:
     if record is None:
         raise _damaged(path, number, "the checksum does not match")
     taken = record.pop
+    taken("mac", None)
     seq, at, kind, schema = taken("seq", None), taken("at", None), taken("kind", None), taken("v", None)
     if schema != SCHEMA or kind not in KINDS:
         raise _damaged(path, number, f"it was written by another version (schema {schema}, event {kind!r})")
@@ -136,6 +146,45 @@ def _damaged(path: Path, number: int, why: str) -> StateDamaged:
         f"{path}:{number}: {why}",
         next_step=f"restore {path} from a backup, or move it away to start a new task",
     )
+
+
+# Signatures ----------------------------------------------------------------------------------------------------
+
+
+class Signatures(NamedTuple):
+    """The signed part of a journal: from which line on, and the first line whose signature is wrong or missing."""
+
+    first: int | None  # None if no line is signed
+    broken: int | None
+
+
+def check_signatures(raw: bytes, sign: Sign) -> Signatures:
+    """Check the signatures of all complete lines. Each covers the one before; the first, all the lines before it."""
+    first, previous, length = None, b"", 0
+    for number, line in enumerate(raw.split(b"\n")[:-1], 1):
+        mac = _mac_of(line)
+        if mac is None:
+            if first is not None:
+                return Signatures(first, number)
+        else:
+            if first is None:
+                first, previous = number, _start(raw[:length])
+            text = line[: -_SEAL_LENGTH - _MAC_LENGTH]
+            if not hmac.compare_digest(mac, sign(previous + text)[:_MAC_DIGITS].encode()):
+                return Signatures(first, number)
+            previous = mac
+        length += len(line) + 1
+    return Signatures(first, None)
+
+
+def _mac_of(line: bytes) -> bytes | None:
+    part = line[-_SEAL_LENGTH - _MAC_LENGTH : -_SEAL_LENGTH]
+    return part[len(_MAC) : -1] if part.startswith(_MAC.encode()) and part.endswith(b'"') else None
+
+
+def _start(before: bytes) -> bytes:
+    """Return what the first signature covers besides its line: all lines that an earlier version wrote."""
+    return hashlib.sha256(before).hexdigest().encode() if before else b""
 
 
 def redact_event(event: Event, clean: Clean) -> Event:
@@ -155,9 +204,12 @@ def _cleaned(value: Any, clean: Clean) -> Any:  # noqa: ANN401 - any JSON value
 class Journal:
     """Appends events. The project's lock allows one writer at a time."""
 
-    def __init__(self, path: Path, on_event: OnEvent | None = None, clean: Clean | None = None) -> None:
+    def __init__(
+        self, path: Path, on_event: OnEvent | None = None, clean: Clean | None = None, sign: Sign | None = None
+    ) -> None:
         self.path = path
         self._clean = clean
+        self._sign = sign
         self._on_event = on_event
         self._lock = threading.Lock()
         with files.room_for("the journal", path.parent):
@@ -166,15 +218,15 @@ class Journal:
             self.entries = read(path)
             self._seq = len(self.entries)
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            os.ftruncate(self._file, self._sound_length())
+            raw = self.path.read_bytes()
+            sound = raw[: raw.rfind(b"\n") + 1]
+            last = sound[sound.rfind(b"\n", 0, -1) + 1 : -1]
+            self._mac = _mac_of(last) or _start(sound)  # of the last line: the next signature covers it
+            os.ftruncate(self._file, len(sound))
             os.lseek(self._file, 0, os.SEEK_END)
             if is_new:
                 files.sync_folder(path.parent)
                 files.sync_folder(path.parent.parent)
-
-    def _sound_length(self) -> int:
-        raw = self.path.read_bytes()
-        return raw.rfind(b"\n") + 1
 
     def append(self, event: Event) -> JournalEntry:
         with self._lock:
@@ -184,7 +236,9 @@ class Journal:
         entry = JournalEntry(
             self._seq + 1, clock.stamp(clock.now()), redact_event(event, self._clean) if self._clean else event
         )
-        line = seal({"v": SCHEMA, **entry.as_json()})
+        text = json.dumps({"v": SCHEMA, **entry.as_json()}, ensure_ascii=True, separators=(",", ":"))[:-1]
+        mac = self._sign(self._mac + text.encode())[:_MAC_DIGITS] if self._sign else ""
+        line = _with_checksum(f'{text}{_MAC}{mac}"' if mac else text)
         with files.room_for("the journal", self.path):
             start = os.lseek(self._file, 0, os.SEEK_CUR)
             try:
@@ -197,6 +251,7 @@ class Journal:
                 os.ftruncate(self._file, start)
                 os.lseek(self._file, start, os.SEEK_SET)
                 raise
+        self._mac = mac.encode()
         if self._on_event:
             self._on_event(entry)
         return entry

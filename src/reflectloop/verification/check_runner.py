@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -20,6 +20,7 @@ from reflectloop.sandbox import editable_installs
 from reflectloop.sandbox.mounts import TEMP
 from reflectloop.sandbox.sandbox import Box, SandboxCommand
 from reflectloop.system import beneath, clock, files, tree_walk
+from reflectloop.trust import signing
 from reflectloop.verification import detect, environment_key, evidence, reports, tools
 from reflectloop.verification.compare import NO_ANSWER
 from reflectloop.verification.fresh_workspaces import WorkspaceFactory
@@ -96,7 +97,11 @@ _NO_REPORT = "exited 0, but did not write the report that was requested"  # any 
 # Outcomes that may change on another attempt; they are not cached.
 _FLEETING = frozenset(("timeout", "crashed"))
 _LEAST_LIMIT_S, _TIMES_BASE = 60.0, 10  # the time limit after a run of base: a test that hangs is not awaited longer
-_FORM = 2  # of a cached result: those of another form are computed again
+_FOREIGN_MEMORY = (
+    "a remembered result does not have the signature of this user's key: it was changed or written elsewhere; "
+    "its check was run again"
+)
+_FORM = 3  # of a cached result: those of another form are computed again
 
 
 class CheckRun(NamedTuple):
@@ -109,6 +114,7 @@ class CheckRun(NamedTuple):
     started: str
     remembered: bool = False
     restricted: bool = False
+    by: str = ""  # the run or verification that ran it
 
 
 @dataclass
@@ -243,7 +249,8 @@ class CheckRunner:
         if result.type not in NO_ANSWER:
             self.times.add(check.name, only, result.duration_ms, len(result.tests))
         self.observer.check_ended(run, result.summary, result.duration_ms, ok=result.ok)
-        return CheckRun(result, tree, evidence.digest_of(log), self._stamp(), started, restricted=restricted)
+        digest = evidence.digest_of(log)
+        return CheckRun(result, tree, digest, self._stamp(), started, restricted=restricted, by=self.ground.name)
 
     def _own_modules(self, box: Box, tree: str, check: DetectedCheck) -> dict[str, str]:
         """If the project is installed as a copy, put its sources first: the copy is not what is judged."""
@@ -312,6 +319,9 @@ class CheckRunner:
     def _recall(self, key: str) -> CheckRun | None:
         try:
             fields = json.loads((self.memory / f"{key}.json").read_bytes())
+            if not self._is_signed(key, fields):
+                self.notes.add(_FOREIGN_MEMORY)
+                return None
             result = VerificationResult.model_validate(fields.pop("result"))
             if not self._ids.recall(result.tests, fields.pop("ids")):
                 return None
@@ -327,7 +337,17 @@ class CheckRunner:
         self.memory.mkdir(parents=True, exist_ok=True)
         fields = {**ran._asdict(), "result": ran.result.model_dump(mode="json")}
         fields["ids"] = self._ids.key_mark
+        fields["mac"] = self._signature(key, fields)
         files.write_atomic(self.memory / f"{key}.json", json.dumps(fields) + "\n", mode=0o600)
+
+    def _is_signed(self, key: str, fields: dict[str, Any]) -> bool:
+        """Return True if this user's engine wrote the entry, for this key; take the signature out."""
+        mac, expected = fields.pop("mac", None), self._signature(key, fields)
+        return bool(expected) and signing.matches(mac, expected)
+
+    def _signature(self, key: str, fields: Mapping[str, Any]) -> str:
+        user_key = signing.key()
+        return user_key.sign("memory", evidence.canonical([key, fields])) if user_key else ""
 
 
 def _with_hanging_test(result: VerificationResult, why: str, test: str | None) -> VerificationResult:

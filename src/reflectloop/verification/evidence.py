@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -13,12 +14,24 @@ from pydantic import BaseModel, ConfigDict
 from reflectloop import secrets
 from reflectloop.errors import InvalidInput
 from reflectloop.system import files
+from reflectloop.trust import signing
 from reflectloop.verification.result import Counts
 
 Level = Literal["L0", "L1", "L2", "L3"]
 _FIRST = "0" * 64
 FILE, RECEIPT = "evidence.jsonl", "receipt.json"
 _VERSION = 1
+_PURPOSE = "receipt"
+_SIGNATURE = "signature"
+
+
+class SignatureState(StrEnum):
+    """The signer of a receipt, as far as this user can tell."""
+
+    HERE = "signed with this user's key"
+    ELSEWHERE = "signed by another machine's key"
+    NOT = "not authenticated: it is not signed"
+    WRONGLY = "the signature is not the one of this content"
 
 
 class EvidenceRecord(BaseModel):
@@ -37,6 +50,8 @@ class EvidenceRecord(BaseModel):
     base_tree: str
     plan_hash: str | None
     output_sha256: str | None
+    log: str | None = None  # the file with that hash, below the folder of the receipt
+    remembered: str | None = None  # the earlier run or verification that ran it; None if it ran now
     isolation: str
     started: str
     duration_ms: int
@@ -82,8 +97,16 @@ def digest_of(path: Path) -> str | None:
         return None
 
 
+def log_of(path: Path | None, folder: Path) -> dict[str, str | None]:
+    """Return the fields of a record that name a log in the folder of the receipt, and its hash."""
+    if path is None:
+        return {"log": None, "output_sha256": None}
+    inside = path.relative_to(folder).as_posix() if path.is_relative_to(folder) else None
+    return {"log": inside, "output_sha256": digest_of(path)}
+
+
 def write_receipt(folder: Path, chain: Chain, decision: Mapping[str, Any], named: Sequence[str]) -> Path:
-    """Write a receipt: the decision, the end of the chain, and the hash of every file in `named`."""
+    """Write a signed receipt: the decision, the end of the chain, and the hash of every file in `named`."""
     body = {
         "version": _VERSION,
         **decision,
@@ -95,14 +118,32 @@ def write_receipt(folder: Path, chain: Chain, decision: Mapping[str, Any], named
 
 def update_receipt(folder: Path, receipt: Mapping[str, Any], decision: Mapping[str, Any]) -> Path:
     """Write a receipt anew with another decision: its evidence stays, and its files are hashed as they are now."""
-    body = {name: value for name, value in receipt.items() if name != "digest"} | dict(decision)
+    body = _body(receipt) | dict(decision)
     return _seal_receipt(folder, body | {"files": {name: digest_of(folder / name) for name in body["files"]}})
 
 
 def _seal_receipt(folder: Path, body: Mapping[str, Any]) -> Path:
     target = folder / RECEIPT
-    files.write_atomic(target, json.dumps({**body, "digest": digest(canonical(body))}, indent=2) + "\n")
+    sealed = {**body, "digest": digest(canonical(body))}
+    key = signing.key()
+    if key:
+        sealed[_SIGNATURE] = {"key": key.id, "mac": key.sign(_PURPOSE, canonical(body))}
+    files.write_atomic(target, json.dumps(sealed, indent=2) + "\n")
     return target
+
+
+def _body(receipt: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in receipt.items() if name not in ("digest", _SIGNATURE)}
+
+
+def _signed(receipt: Mapping[str, Any]) -> SignatureState:
+    signature, key = receipt.get(_SIGNATURE), signing.key()
+    if not isinstance(signature, dict):
+        return SignatureState.NOT
+    if key is None or signature.get("key") != key.id:
+        return SignatureState.ELSEWHERE
+    expected = key.sign(_PURPOSE, canonical(_body(receipt)))
+    return SignatureState.HERE if signing.matches(signature.get("mac"), expected) else SignatureState.WRONGLY
 
 
 class ReceiptCheck(NamedTuple):
@@ -111,6 +152,7 @@ class ReceiptCheck(NamedTuple):
     receipt: dict[str, Any]
     records: list[dict[str, Any]]
     faults: list[str]  # empty if nothing changed since it was written
+    signed: SignatureState = SignatureState.NOT
 
 
 def verify(path: Path) -> ReceiptCheck:
@@ -123,7 +165,23 @@ def verify(path: Path) -> ReceiptCheck:
         if now != known:
             faults.append(f"{name} is {'missing' if now is None else 'not the file that was written'}")
     records, broken = _follow(folder / FILE, receipt)
-    return ReceiptCheck(receipt, records, faults + broken)
+    signed = _signed(receipt)
+    faults += [f"{RECEIPT}: {signed}"] if signed is SignatureState.WRONGLY and not faults else []
+    return ReceiptCheck(receipt, records, [*faults, *broken, *_log_faults(folder, records)], signed)
+
+
+def _log_faults(folder: Path, records: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Compare each log with the hash in its record. Old records name no log."""
+    faults = []
+    for record in records:
+        name = record.get("log")
+        if not isinstance(name, str) or ".." in name.split("/"):
+            continue
+        now = digest_of(folder / name)
+        if now != record.get("output_sha256"):
+            state = "missing" if now is None else "not the log that was written"
+            faults.append(f"{name} is {state} (evidence {record.get('id')})")
+    return list(dict.fromkeys(faults))
 
 
 def _load(path: Path) -> dict[str, Any]:
@@ -142,7 +200,7 @@ def _load(path: Path) -> dict[str, Any]:
 def _receipt_faults(receipt: dict[str, Any]) -> list[str]:
     """Return the faults of the receipt itself: a wrong digest, or bytes other than its canonical form."""
     raw = receipt.pop("_raw")
-    body = {key: value for key, value in receipt.items() if key != "digest"}
+    body = _body(receipt)
     expected = (json.dumps(receipt, indent=2) + "\n").encode()
     good = receipt.get("digest") == digest(canonical(body)) and raw == expected
     return [] if good else [f"{RECEIPT} is not the file that was written"]

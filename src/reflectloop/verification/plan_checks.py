@@ -116,7 +116,7 @@ class PlanChecks:
             for _ in range(_ROUNDS):
                 for name, check in wanted.items():
                     for side, box in (("base", old), ("base + patch", new)):
-                        took = self._run(box, name, check, side).duration_ms
+                        took = self._run(box, name, check, f"{side}, timed").duration_ms
                         best[name, side] = min(took, best.get((name, side), took))
         return {name: loss for name in wanted if (loss := _loss(best[name, "base"], best[name, "base + patch"]))}
 
@@ -128,7 +128,7 @@ class PlanChecks:
             command=(check.run,) if isinstance(check.run, str) else check.run or (),
             exit_code=result.exit_code,
             tree=tree,
-            output_sha256=evidence.digest_of(result.log) if result.log else None,
+            **evidence.log_of(result.log, self.runs.logs.parent),
             isolation=self.runs.ground.wall.stamp(()),
             started=clock.stamp(clock.now()),
             duration_ms=result.duration_ms,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from reflectloop import secrets
@@ -46,6 +47,10 @@ _SOURCES = (
 _BESIDE_TESTS = re.compile(
     r"(?i)(?:^|[/_.-])(?:docs?|lint|typing|mypy|style|release|pre-commit|flake8|black)[_.-](?![^/]*(?:test|dev))[^/]*(?:txt|in)$"
 )
+_ALL_REMEMBERED = (
+    "no check ran now: every result on the change is remembered from an earlier verification of the same tree "
+    "(evidence L2); remove .reflectloop/cache/verify to run them again"
+)
 _CONTEXT = 8 << 20  # bytes of tests and settings of base that a patch is compared with
 
 
@@ -79,6 +84,7 @@ class SealedVerification:
     chain: Chain
     plan_hash: str | None = None
     _attempts: dict[tuple[str, ...], int] = field(default_factory=dict)
+    _ran_now: bool = False  # True if a check ran on the change in this verification
     _limits: dict[str, float] = field(default_factory=dict)  # seconds, by check, from the time that base took
 
     def judge(self) -> Verdict:
@@ -115,7 +121,9 @@ class SealedVerification:
         for judged in checks:
             total = total.joined(judged.comparison) if not judged.left_out else total
         ran = any(not judged.left_out and not _unjudged(judged) for judged in checks)
-        level: Level = "L3" if ran or named else "L0"
+        level: Level = "L0" if not ran and not named else "L3" if named or self._ran_now else "L2"
+        if level == "L2":
+            self.runs.notes.add(_ALL_REMEMBERED)
         return Verdict(
             verdict.gravest(standing),
             level,
@@ -473,9 +481,11 @@ class SealedVerification:
         return ran
 
     def _note(self, check: DetectedCheck, ran: CheckRun, description: str) -> None:
-        sealed = ran.tree == self.tree and ran.result.ok and not ran.restricted
+        sealed = ran.tree == self.tree and ran.result.ok and not ran.restricted and not ran.remembered
+        self._ran_now |= ran.tree in (self.tree, self.with_tests) and not ran.remembered and not ran.restricted
+        source = f" (remembered from {ran.by})" if ran.remembered else ""
         self._write_down(
-            claim=f"{check.name} {description}: {ran.result.summary}",
+            claim=f"{check.name} {description}: {ran.result.summary}{source}",
             level="L3" if sealed else "L2",
             kind=check.kind,
             command=ran.result.command,
@@ -483,10 +493,16 @@ class SealedVerification:
             counts=ran.result.counts,
             tree=ran.tree,
             output_sha256=ran.output_sha256,
+            log=None if ran.remembered else self._log_name(ran.result.log_path),
+            remembered=ran.by if ran.remembered else None,
             isolation=ran.isolation,
             started=ran.started,
             duration_ms=ran.result.duration_ms,
         )
+
+    def _log_name(self, path: str | None) -> str | None:
+        folder = self.chain.path.parent
+        return Path(path).relative_to(folder).as_posix() if path and Path(path).is_relative_to(folder) else None
 
     def _write_down(self, *, claim: str, **fields: Any) -> None:  # noqa: ANN401 - the fields of a record
         redacted = secrets.current_detector().redact(claim)

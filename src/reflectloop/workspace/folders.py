@@ -15,6 +15,7 @@ from reflectloop.state import snapshot
 from reflectloop.state.fold import Task, fold
 from reflectloop.state.journal import Journal, OnEvent, read
 from reflectloop.system import files
+from reflectloop.trust import signing
 from reflectloop.workspace import project, store
 from reflectloop.workspace.project import OWN_FOLDER
 
@@ -238,8 +239,14 @@ class Folders(NamedTuple):
         return self.own / "tasks" / task_id / "journal.jsonl"
 
     def open_journal(self, task_id: str, tell: OnEvent | None = None) -> Journal:
-        """Open the journal of a task for writing; possible secrets in events are redacted."""
-        return Journal(self.journal(task_id), tell, lambda text: secrets.current_detector().redact(text))
+        """Open the journal of a task for writing; possible secrets in events are redacted, and each line is signed."""
+        key = signing.key()
+        return Journal(
+            self.journal(task_id),
+            tell,
+            lambda text: secrets.current_detector().redact(text),
+            key.signer("journal") if key else None,
+        )
 
     def current_task(self) -> str | None:
         return read_id_file(self.own / "current", TASK_ID)

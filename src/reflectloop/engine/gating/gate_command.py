@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from reflectloop import secrets
 from reflectloop.artifacts import next_command, views
 from reflectloop.artifacts.envelope import Envelope
-from reflectloop.engine.gating import danger_policy, gate_pipeline, insight_lessons
+from reflectloop.engine.gating import danger_policy, gate_pipeline, insight_lessons, one_truth
 from reflectloop.engine.gating import verify_command as verifying
 from reflectloop.engine.gating.gate_pipeline import GatePipeline
 from reflectloop.engine.gating.verify_command import BaseAndHead, VerifyOutcome, VerifyRequest
@@ -259,7 +259,7 @@ class _Line(verifying.Verification):
                 base_commit=sides.commit,
                 isolation=str(self.wall.level),
                 steps=[],
-                mode="gate",
+                mode=one_truth.GATE,
             )
         )
         return book, task

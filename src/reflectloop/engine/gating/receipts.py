@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from reflectloop import config
-from reflectloop.errors import InvalidInput, NothingToDo, ReflectloopError
+from reflectloop.engine.gating import one_truth
+from reflectloop.errors import InvalidInput, NotAuthenticated, NothingToDo, ReflectloopError
 from reflectloop.plan.globs import matches_any
 from reflectloop.system import clock, files
 from reflectloop.system.git import GitFailed
 from reflectloop.verification import evidence, protected
-from reflectloop.verification.evidence import RECEIPT, ReceiptCheck
+from reflectloop.verification.evidence import RECEIPT, ReceiptCheck, SignatureState
 from reflectloop.verification.tree_builder import TreeBuilder
-from reflectloop.workspace import project
+from reflectloop.workspace import object_hashes, project
 from reflectloop.workspace.folders import Folders, open_project_dirs
 from reflectloop.workspace.store import open_store
 
@@ -23,12 +24,15 @@ class ReceiptResult(NamedTuple):
     path: Path
     verified: ReceiptCheck
     trees: str  # what could be said of them, in words
+    unsigned: list[str]  # why it cannot be authenticated; empty if it can
 
     def data(self) -> dict[str, Any]:
         return {
             "path": os.fspath(self.path),
             "unchanged": not self.verified.faults,
             "faults": self.verified.faults,
+            "authenticated": not self.verified.faults and not self.unsigned,
+            "signed": str(self.verified.signed),
             "trees": self.trees,
             "receipt": self.verified.receipt,
             "evidence": self.verified.records,
@@ -40,13 +44,43 @@ class ReceiptResult(NamedTuple):
                 f"{self.path}: {'; '.join(self.verified.faults)}", next_step="do not trust it; verify the change again"
             )
 
+    def refuse_unsigned(self) -> None:
+        """Raise if the hashes agree, but nothing shows that this user's engine wrote them."""
+        if self.unsigned:
+            raise NotAuthenticated(
+                f"{self.path}: {len(self.verified.records)} record(s), hashes agree; {'; '.join(self.unsigned)}",
+                next_step="check it on the machine that made it, or verify the change again: reflectloop verify",
+            )
+
 
 def checked(start: Path, name: str | None) -> ReceiptResult:
     """A receipt by its file, by the id of its run, or the newest; with the trees where the repository is at hand."""
     path = _find(start, name)
     found = evidence.verify(path)
     words, faults = _trees(start, path, found)
-    return ReceiptResult(path, found._replace(faults=[*found.faults, *faults]), words)
+    other_faults, unsigned = _beside(start, path, found)
+    return ReceiptResult(path, found._replace(faults=[*found.faults, *faults, *other_faults]), words, unsigned)
+
+
+def _beside(start: Path, path: Path, found: ReceiptCheck) -> tuple[list[str], list[str]]:
+    """Compare a receipt with the journal and the objects of its project; return faults, and what is not signed."""
+    try:
+        folders = open_project_dirs(start)
+        home = project.open_project(folders.root)
+        store = open_store(home, config.load(folders.root).workspace)
+    except ReflectloopError:
+        return [], [] if found.signed is SignatureState.HERE else [f"{RECEIPT}: {found.signed}"]
+    unsigned = one_truth.not_authenticated(folders.root, found)
+    if not path.resolve().is_relative_to(folders.own.resolve()):
+        return [], unsigned
+    records = one_truth.find_run(folders, str(found.receipt.get("run_id")))
+    faults = one_truth.faults_between(records, found) if records else []
+    unsigned += records.unsigned if records else []
+    base, tree = str(found.receipt.get("base_tree")), str(found.receipt.get("tree"))
+    if store.git().attempt("cat-file", "-e", tree).code == 0:
+        wrong = object_hashes.first_fault(store.git(), store.object_format, base, tree)
+        faults += [wrong] if wrong else []
+    return faults, unsigned
 
 
 def _find(start: Path, name: str | None) -> Path:

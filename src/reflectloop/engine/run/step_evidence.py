@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from reflectloop import secrets
 from reflectloop.engine.steps.execution import StepResult
@@ -11,8 +12,11 @@ from reflectloop.verification.evidence import Chain, EvidenceRecord
 
 
 def note_steps(chain: Chain, steps: Iterable[StepResult], base: str, plan_hash: str, isolation: str) -> None:
+    def log_of(path: Path | None) -> dict[str, str | None]:
+        return evidence.log_of(path, chain.path.parent)
+
     for step in steps:
-        seen = {"tree": step.tree, "base_tree": base, "plan_hash": plan_hash, "isolation": isolation}
+        seen: dict[str, object] = {"tree": step.tree, "base_tree": base, "plan_hash": plan_hash, "isolation": isolation}
         for fix in step.fixes:
             _add(
                 chain,
@@ -20,7 +24,7 @@ def note_steps(chain: Chain, steps: Iterable[StepResult], base: str, plan_hash: 
                 kind="fix",
                 exit_code=None,
                 duration_ms=0,
-                output_sha256=evidence.digest_of(step.logs[0].parent / fix.log) if fix.log and step.logs else None,
+                **log_of(step.logs[0].parent / fix.log if fix.log and step.logs else None),
                 **seen,
             )
         for check in step.checks:
@@ -30,7 +34,7 @@ def note_steps(chain: Chain, steps: Iterable[StepResult], base: str, plan_hash: 
                 kind="check",
                 exit_code=check.exit_code,
                 duration_ms=check.duration_ms,
-                output_sha256=evidence.digest_of(check.log) if check.log else None,
+                **log_of(check.log),
                 **seen,
             )
         _add(
@@ -39,7 +43,7 @@ def note_steps(chain: Chain, steps: Iterable[StepResult], base: str, plan_hash: 
             kind="exit",
             exit_code=step.exit_code,
             duration_ms=step.duration_ms,
-            output_sha256=evidence.digest_of(step.logs[-1]) if step.logs else None,
+            **log_of(step.logs[-1] if step.logs else None),
             **seen,
         )
 
