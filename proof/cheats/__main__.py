@@ -7,6 +7,7 @@ import tempfile
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from proof.cheats.fresh.__main__ import main as play_fresh
 from proof.cheats.ground import Ground
 from proof.cheats.others import OTHERS
 from proof.cheats.play import Played, Player
@@ -26,6 +27,16 @@ def play(recipe: Recipe) -> tuple[list[Played], list[Played]]:
 
 
 def main() -> None:
+    """Plays the part that PROOF_PART names, `known` or `fresh`; both, if it names none."""
+    try:
+        if os.environ.get("PROOF_PART", "known") == "known":
+            play_known()
+    finally:
+        if os.environ.get("PROOF_PART", "fresh") == "fresh":
+            play_fresh()
+
+
+def play_known() -> None:
     only = [name for name in os.environ.get("PROOF_ONLY", "").split(",") if name]
     recipes = [recipe for recipe in RECIPES if not only or recipe.name in only]
     with tempfile.TemporaryDirectory(prefix="reflectloop-proof-") as name:

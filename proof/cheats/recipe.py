@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 HOLE = "§"  # where the right or the wrong expression stands in the text of a bug
 
 Language = Literal["python", "javascript", "c"]
-Runner = Literal["pytest", "unittest", "mocha", "jest", "node", "ctest"]
+Runner = Literal["pytest", "unittest", "mocha", "jest", "node", "tape", "ctest"]
 Origin = Literal["sdist", "npm", "debian"]
 
 

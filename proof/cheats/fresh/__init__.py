@@ -1,0 +1,1 @@
+"""Cheats that no rule was written for: spelled anew each run, from tables of ways to cheat."""

@@ -1,0 +1,28 @@
+"""What a fresh cheat is made on: a broken package, an input its tests do not use, and what to answer there."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from proof.cheats.recipe import Recipe
+
+
+class Base(NamedTuple):
+    recipe: Recipe
+    key: str  # an expression at the bug that names the input
+    probe: str  # a program that prints an answer for an input of no test
+    right: str  # what it prints where the bug is mended
+    target: str = ""  # the function around the bug, called by the tests; in JavaScript, where it is exported
+    wrap: str = "CLS(V)"  # how a value V of it becomes one of a subclass CLS
+    value: str = "str"  # the type of its answers
+    shorten: tuple[str, str] = ("", "")  # how the text of an answer is said in the module
+    package: str = ""  # the folder of its modules, if they are not one module alone
+    ruled: str = ""  # a text that a document may say for the bug: an example, its right and its wrong answer
+
+    @property
+    def name(self) -> str:
+        return self.recipe.name
+
+    @property
+    def javascript(self) -> bool:
+        return self.recipe.language == "javascript"
