@@ -52,7 +52,7 @@ def own(repo: Repo) -> Path:
 def rewrite_journal(repo: Repo, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> None:
     """Change events, and compute every checksum and number anew."""
     (path,) = journals(repo)
-    records = []
+    records: list[dict[str, Any]] = []
     for line in path.read_text().splitlines():
         record = json.loads(line)
         record.pop("crc")
@@ -192,12 +192,12 @@ def test_refused_work_is_not_applied_though_journal_and_receipt_say_that_it_pass
     def passed(record: dict[str, Any]) -> dict[str, Any] | None:
         if record["kind"] == "latch_set":
             return None
-        news = {
+        news: dict[str, dict[str, Any]] = {
             "run_finished": {"error_code": None},
             "judged": {"decision": "PASS"},
             "gate_decided": {"decision": "PASS", "outcome": "PASS"},
         }
-        return record | news.get(record["kind"], {})
+        return {**record, **news.get(str(record["kind"]), {})}
 
     rewrite_journal(pager, passed)
     for path in (own(pager)).rglob("LATCH*"):
