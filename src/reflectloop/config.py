@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, cast, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StrictInt, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StrictBool, StrictInt, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from reflectloop import trust
@@ -209,6 +209,9 @@ class VerifyConfig(ConfigSection):
     )
     timeout_s: Annotated[StrictInt, Field(ge=1)] = Field(default=1800, description="time limit of each check")
     protect: tuple[str, ...] = Field(default=(), description="more files that a patch may not change, as globs")
+    canaries: StrictBool = Field(
+        default=True, description="see outcomes as they happen, and run known tests that notice a changed runner"
+    )
 
 
 class ReflectConfig(ConfigSection):

@@ -130,6 +130,7 @@ _ROWS: Mapping[str, Mapping[str, _Row]] = {
         "setup": _Row(_differs, "these commands run with the network, in the box, before checks: {value}"),
         "timeout_s": _FREE,
         "protect": _FREE,
+        "canaries": _Row(_differs, "tests are judged by their report alone: a changed runner goes unnoticed"),
     },
     "reflect": {
         "rules": _Row(_is_outside, "rules of diagnosis are read from {value}", names_file=True),

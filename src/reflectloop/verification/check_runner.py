@@ -24,6 +24,7 @@ from reflectloop.trust import signing
 from reflectloop.verification import detect, environment_key, evidence, reports, tools
 from reflectloop.verification.compare import NO_ANSWER
 from reflectloop.verification.fresh_workspaces import WorkspaceFactory
+from reflectloop.verification.observe import TamperWatch
 from reflectloop.verification.progress import CheckObserver, RunningCheck, Times
 from reflectloop.verification.result import Detail, DetectedCheck, ReportReading, VerificationResult
 from reflectloop.verification.sidecar import beside
@@ -95,13 +96,13 @@ _STARTED = tuple(
 )
 _NO_REPORT = "exited 0, but did not write the report that was requested"  # any program can print a success
 # Outcomes that may change on another attempt; they are not cached.
-_FLEETING = frozenset(("timeout", "crashed"))
+_FLEETING = frozenset(("timeout", "crashed", "tampered"))
 _LEAST_LIMIT_S, _TIMES_BASE = 60.0, 10  # the time limit after a run of base: a test that hangs is not awaited longer
 _FOREIGN_MEMORY = (
     "a remembered result does not have the signature of this user's key: it was changed or written elsewhere; "
     "its check was run again"
 )
-_FORM = 3  # of a cached result: those of another form are computed again
+_FORM = 4  # of a cached result: those of another form are computed again
 
 
 class CheckRun(NamedTuple):
@@ -138,6 +139,9 @@ class CheckRunner:
     # The tests of earlier runs in their order, by the check and what it was restricted to.
     _orders: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self._tampering = TamperWatch(self.base_tree, self.ground.settings.verify.canaries, self.notes)
+
     def on(
         self,
         tree: str,
@@ -164,6 +168,9 @@ class CheckRunner:
         asked = [check for check in checks if check.name not in known]
         self._orders |= {(name, *chosen.get(name, ())): tuple(ran.result.tests) for name, ran in known.items()}
         self.expected_runs -= len(known)
+        if tree == self.base_tree:
+            for name, ran in known.items():
+                self._tampering.learn(name, ran.result)
         if not asked:
             return known
         out = dict(known)
@@ -210,18 +217,24 @@ class CheckRunner:
         prepared = tools.prepare(check, report=inside / "report", only=only)
         if prepared.stand_in:
             shutil.copyfile(prepared.stand_in, box.workspace.tmp / name / prepared.stand_in.name)
+        watch = self._tampering.begin(check, prepared, box.workspace.tmp / name, inside)
         log = self.logs / f"verify.{self._logs}.{_file_name(check.name)}.log"
         started = clock.stamp(clock.now())
         order = SandboxCommand(
-            beside(check.service, prepared.argv),
+            beside(check.service, watch.argv),
             box.workspace.resolve(check.cwd),
             log,
             min(self.ground.settings.verify.timeout_s, limit_s or float("inf")),
-            env={**self._own_modules(box, tree, check), **prepared.env},
+            env=watch.environment({**self._own_modules(box, tree, check), **prepared.env}),
             show=lambda data: self.observer.output(check.name, data),
             look=run.counter.feed,
         )
-        done = box.run(order)
+        try:
+            done = box.run(order)
+        finally:
+            events = watch.close()
+        if self._tampering.is_unwatchable(check, tree, watch, events):
+            return self._run(box, tree, check, words, only, limit_s)
         log_text = _log_text(log)
         reading = self._read(box, check, prepared, order.cwd, name, log_text)
         result = reports.judge(
@@ -242,6 +255,8 @@ class CheckRunner:
             why = f"did nothing for {box.idle_s:g} s" if done.idle else f"did not end within {order.timeout_s:g} s"
             earlier = self._orders.get((check.name, *only), ())
             result = _with_hanging_test(result, why, hanging_test(log_text, run.counter.done, earlier))
+        ended = not (done.timed_out or done.idle or done.cancelled)
+        result = self._tampering.judge(check, tree, watch, events, result, ended=ended)
         result = self._ids.clean(result)
         if result.tests:
             self._orders[check.name, *only] = tuple(result.tests)
@@ -302,6 +317,7 @@ class CheckRunner:
             self._environment(self.carried.get(tree) or {}),
             environment_key.program(self._place(check), self.ground.caller.get("PATH", os.defpath)),
             attempt,
+            self.ground.settings.verify.canaries,
         ]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 

@@ -11,7 +11,10 @@ from reflectloop.verification.result import FINDING_KINDS, Outcome, Verification
 
 # Results of these types say nothing about single tests: the check itself did not finish.
 NO_ANSWER = frozenset(
-    ("no_tests", "tool_missing", "timeout", "crashed", "unknown_project", "collection_error", "build_failure")
+    (
+        *("no_tests", "tool_missing", "timeout", "crashed", "unknown_project", "collection_error", "build_failure"),
+        "tampered",
+    )
 )
 _RED = frozenset(("failed", "error"))
 _GREEN = frozenset(("passed", "xpassed"))

@@ -22,6 +22,7 @@ Type = Literal[
     "timeout",
     "crashed",
     "unknown_project",
+    "tampered",
 ]
 # A new kind of check is added here: its place in the order, what its failure is called, and how it is judged.
 KIND_ORDER: tuple[Kind, ...] = ("build", "lint", "type", "test", "custom")
@@ -73,6 +74,8 @@ class VerificationResult(_Value):
     counts: Counts = Counts()
     tests: dict[str, Outcome] = {}
     log_path: str | None = None
+    observed: bool = False  # True if the outcomes were seen as they happened
+    oddities: dict[str, str] = {}  # what an untouched runner does not do, as text by its key
 
 
 class ReportReading(NamedTuple):

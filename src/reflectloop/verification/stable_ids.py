@@ -71,6 +71,7 @@ class HiddenIds:
                 "summary": redact(result.summary),
                 "suggestion": redact(result.suggestion),
                 "command": tuple(redact(word) for word in result.command),
+                "oddities": {redact(key): redact(text) for key, text in result.oddities.items()},
             }
         )
 

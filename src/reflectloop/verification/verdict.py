@@ -166,6 +166,10 @@ def of_checks(checks: Sequence[CheckComparison], track: Track | None) -> list[Ve
 
 def _of_check(judged: CheckComparison, track: Track | None) -> list[VerdictReason]:
     name, change, now = judged.check.name, judged.comparison, judged.sealed
+    if judged.base is not None and _is_tampered(judged.base):
+        return [VerdictReason(Decision.RETRY, f"{name}: on base, {judged.base.summary}", unjudged=True)]
+    if _is_tampered(now):
+        return [VerdictReason(Decision.REDO, f"{name}: {now.summary}")]
     out = []
     for what, names, rule in (
         ("newly failing", change.newly_failing, ""),
@@ -200,9 +204,15 @@ def _is_explained(judged: CheckComparison) -> bool:
 def no_result_at_all(judged: CheckComparison) -> bool:
     """Return True if the check gave no result on base either: then the tool is at fault, or its environment."""
     base, now = judged.base, judged.sealed
-    if base is None or base.type not in NO_ANSWER or now.type not in NO_ANSWER:
+    if _is_tampered(base):
+        return True
+    if base is None or base.type not in NO_ANSWER or now.type not in NO_ANSWER or _is_tampered(now):
         return False
     return not _some_pass(base) and not _some_pass(now)
+
+
+def _is_tampered(result: VerificationResult | None) -> bool:
+    return result is not None and result.type == "tampered"
 
 
 def _some_pass(result: VerificationResult) -> bool:

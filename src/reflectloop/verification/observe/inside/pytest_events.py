@@ -1,0 +1,276 @@
+"""Tell the outcomes of a pytest session as they happen, and run known tests before the first and after the last.
+
+The text of `events.py` stands before this text. Works with pytest 5 to 9.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+import unittest  # noqa: F401 - loaded before the project can replace it
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import _pytest.reports
+import _pytest.runner
+import pytest
+
+if TYPE_CHECKING:
+    from reflectloop.verification.observe.inside.events import Originals, Pipe, raises
+
+_MODULES = (
+    "_pytest.runner _pytest.reports _pytest.python _pytest.main _pytest.nodes _pytest.unittest _pytest.outcomes "
+    "_pytest.skipping _pytest.junitxml _pytest.assertion _pytest.assertion.rewrite _pytest.assertion.util "
+    "_pytest.python_api _pytest.raises _pytest.doctest _pytest._code.code "
+    "pluggy._hooks pluggy._caller pluggy._callers pluggy._execution pluggy._manager pluggy._result pluggy.hooks "
+    "pluggy.callers pluggy.manager "
+    "unittest.case unittest.result unittest.suite unittest.loader unittest.runner doctest"
+)
+_OFTEN = (
+    "_pytest.runner.runtestprotocol _pytest.runner.call_and_report _pytest.runner.call_runtest_hook "
+    "_pytest.runner.CallInfo _pytest.runner.CallInfo.from_call _pytest.runner.CallInfo.__init__ "
+    "_pytest.runner.pytest_runtest_call _pytest.runner.pytest_runtest_makereport "
+    "_pytest.reports.TestReport _pytest.reports.TestReport.__init__ _pytest.reports.TestReport.from_item_and_call "
+    "_pytest.reports.BaseReport _pytest.reports.BaseReport.passed _pytest.reports.BaseReport.failed "
+    "_pytest.python.Function.runtest _pytest.python.pytest_pyfunc_call "
+    "_pytest.unittest.TestCaseFunction.runtest _pytest.unittest.TestCaseFunction.addFailure "
+    "_pytest.unittest.TestCaseFunction.addError _pytest.unittest.TestCaseFunction._addexcinfo "
+    "_pytest.junitxml.LogXML.pytest_runtest_logreport "
+    "unittest.case.TestCase.run unittest.case.TestCase.assertEqual unittest.case.TestCase.assertTrue "
+    "unittest.case.TestCase.assertRaises unittest.case.TestCase.fail unittest.case._Outcome.testPartExecutor "
+    "pluggy._callers._multicall pluggy._execution._multicall pluggy._caller.HookCaller.__call__ "
+    "pluggy._hooks.HookCaller.__call__ pluggy._hooks._HookCaller.__call__"
+)
+_MOST_TWINS = 40
+
+
+class _Settings:
+    """The names of this run: written next to this file, read once."""
+
+    def __init__(self, folder: str, name: str) -> None:
+        self.folder = folder
+        self.name = name
+        with open(os.path.join(folder, name + ".json"), encoding="utf-8") as file:  # noqa: PTH118, PTH123
+            values = json.load(file)
+        self.rounds = values["rounds"]  # the modules of known tests: [name, [[style, function], ...]]
+        self.wanted = frozenset(values["wanted"])  # tests whose names known failures get too
+
+    def hide(self) -> None:
+        """Take the traces of this file from the environment, so that programs the tests start do not load it."""
+        places = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        rest = [place for place in places if place != self.folder]
+        if any(rest):
+            os.environ["PYTHONPATH"] = os.pathsep.join(rest)
+        else:
+            os.environ.pop("PYTHONPATH", None)
+        sys.path[:] = [place for place in sys.path if place != self.folder]
+        for arguments in (sys.argv, getattr(sys, "orig_argv", [])):
+            for at in range(len(arguments) - 1, 0, -1):
+                if arguments[at] == self.name and arguments[at - 1] == "-p":
+                    del arguments[at - 1 : at + 1]
+
+
+class _Known(pytest.Item):
+    """A test with a known outcome. It uses no fixture, no conftest and no plugin of a distribution."""
+
+    function: Any
+    relay: Any
+    place: tuple[Any, ...]
+    broken_setup: bool
+    _fixtureinfo: Any
+
+    @property
+    def ihook(self) -> Any:  # noqa: ANN401
+        return self.relay
+
+    @property
+    def location(self) -> Any:  # noqa: ANN401
+        return self.place
+
+    def reportinfo(self) -> Any:  # noqa: ANN401
+        return self.place
+
+    def setup(self) -> None:
+        if self.broken_setup:
+            self.function()
+
+    def runtest(self) -> None:
+        self.relay.pytest_pyfunc_call(pyfuncitem=self)
+
+    def repr_failure(self, *_args: Any, **_options: Any) -> str:  # noqa: ANN401
+        return ""
+
+    def _repr_failure_py(self, *_args: Any, **_options: Any) -> Any:  # noqa: ANN401
+        return ""
+
+
+class _NoArguments:
+    argnames = ()
+
+
+class _Relay:
+    """The hooks of pytest itself, and of objects that were registered without being a plugin of anybody."""
+
+    def __init__(self, manager: Any) -> None:  # noqa: ANN401
+        conftests = getattr(manager, "_conftest_plugins", ())
+        installed = [plugin for plugin, _distribution in manager.list_plugin_distinfo()]
+        self._manager = manager
+        self._left_out = [*conftests, *installed]
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        return self._manager.subset_hook_caller(name, remove_plugins=self._left_out)
+
+
+def _known_item(session: Any, name: str, nodeid: str, place: tuple[Any, ...], function: Any) -> Any:  # noqa: ANN401
+    make = getattr(_Known, "from_parent", None)
+    item: Any
+    item = make(session, name=name, nodeid=nodeid) if make else _Known(name, parent=session, nodeid=nodeid)
+    item.function = item.obj = function
+    item.relay = _Relay(session.config.pluginmanager)
+    item.place = place
+    item.broken_setup = False
+    item.funcargs = {}
+    item._fixtureinfo = _NoArguments  # noqa: SLF001
+    return item
+
+
+def _outcome(item: Any) -> str:  # noqa: ANN401
+    """Run one item as the runner runs any other, and return the outcome that it gives."""
+    reports = _pytest.runner.runtestprotocol(item, log=False, nextitem=None)
+    for report in reports:
+        if report.outcome != "passed" or not report.passed or report.failed or report.skipped:
+            word = str(report.outcome) if report.outcome != "passed" else "unclear"
+            return "error" if report.when == "setup" and word == "failed" else word
+    return "passed" if [report.when for report in reports] == ["setup", "call", "teardown"] else "unfinished"
+
+
+class Plugin:
+    """The hooks. In a worker of xdist, what is seen is handed to the controller at the end."""
+
+    def __init__(self, settings: _Settings) -> None:
+        self._settings = settings
+        self._pipe: Pipe | None = None
+        self._collected: list[list[Any]] = []
+        if "PYTEST_XDIST_WORKER" not in os.environ:
+            self._pipe = Pipe(os.path.join(settings.folder, settings.name + ".pipe"))  # noqa: PTH118
+        self._originals = Originals(_MODULES.split(), _OFTEN.split())
+        self._tell("start", pid=os.getpid(), version=pytest.__version__)
+
+    def _tell(self, event: str, **fields: Any) -> None:  # noqa: ANN401
+        if self._pipe is not None:
+            self._pipe.send(event, **fields)
+        elif event in ("known", "twin", "changed", "broken"):
+            self._collected.append([event, fields])
+
+    # Known tests ---------------------------------------------------------------------------------------------
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_runtestloop(self, session: Any) -> Iterator[None]:  # noqa: ANN401
+        self._round(session, 0)
+        yield
+        self._round(session, 1)
+
+    def _round(self, session: Any, number: int) -> None:  # noqa: ANN401
+        options = session.config.option
+        if getattr(options, "collectonly", False) or getattr(options, "setuponly", False):
+            return
+        if session.shouldstop or session.shouldfail:
+            return
+        try:
+            self._run_known(session, number)
+        except Exception as fault:  # noqa: BLE001 - a run must not end because it is observed
+            self._tell("broken", round=number, error=repr(fault)[:500])
+        self._tell_changed(self._originals.changed())
+
+    def _run_known(self, session: Any, number: int) -> None:  # noqa: ANN401
+        module_name, styles = self._settings.rounds[number]
+        session.config.pluginmanager.rewrite_hook.mark_rewrite(module_name)
+        sys.path.insert(0, self._settings.folder)
+        try:
+            module = importlib.import_module(module_name)
+        finally:
+            sys.path.remove(self._settings.folder)
+        sys.modules.pop(module_name, None)
+        for style, name in styles:
+            function = getattr(module, name)
+            nodeid = module_name + ".py::" + name
+            item = _known_item(session, name, nodeid, (module_name + ".py", 0, name), function)
+            item.broken_setup = style == "setup"
+            got = _outcome(item)
+            self._tell("known", round=number, style=style, got=got, raised=raises(function))
+        for real in self._twins(getattr(session, "items", [])):
+            item = _known_item(session, real.name, real.nodeid, real.location, getattr(module, styles[0][1]))
+            self._tell("twin", round=number, id=real.nodeid, got=_outcome(item))
+
+    def _twins(self, items: Any) -> list[Any]:  # noqa: ANN401
+        """Return the real tests whose names known failures get: the wanted ones, and some at equal distances."""
+        step = max(1, len(items) // (_MOST_TWINS // 2))
+        chosen = [item for item in items if item.nodeid in self._settings.wanted][: _MOST_TWINS // 2]
+        return chosen + [item for item in items[::step][: _MOST_TWINS // 2] if item not in chosen]
+
+    def _tell_changed(self, names: list[str]) -> None:
+        if names:
+            self._tell("changed", names=names[:50])
+
+    # Outcomes ------------------------------------------------------------------------------------------------
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(self, item: Any, call: Any) -> Iterator[None]:  # noqa: ANN401
+        outcome: Any = yield
+        if isinstance(item, _Known):
+            return
+        raised = call.excinfo is not None
+        if outcome.excinfo is None:
+            report = outcome.get_result()
+            self._tell("made", id=report.nodeid, when=report.when, outcome=report.outcome, raised=raised)
+        self._tell_changed(self._originals.changed_often())
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: Any) -> None:  # noqa: ANN401
+        place = getattr(report, "location", None) or ("",)
+        self._tell(
+            "told",
+            id=report.nodeid,
+            when=report.when,
+            outcome=report.outcome,
+            xfail=hasattr(report, "wasxfail"),
+            file=str(place[0]),
+        )
+
+    def pytest_collectreport(self, report: Any) -> None:  # noqa: ANN401
+        if report.outcome == "failed":
+            self._tell("uncollected", id=report.nodeid)
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: Any, exitstatus: Any) -> Iterator[None]:  # noqa: ANN401
+        output = getattr(session.config, "workeroutput", None)
+        if output is not None:
+            output[self._settings.name] = self._collected
+        yield
+        self._tell_changed(self._originals.changed())
+        self._tell("end", status=int(getattr(session, "exitstatus", exitstatus)))
+
+    # xdist ---------------------------------------------------------------------------------------------------
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:  # noqa: ANN401, ARG002
+        """Let a worker find this plugin: it gets the arguments of the controller."""
+        manage: Any = sys.modules.get("xdist.workermanage")
+        paths = getattr(manage, "_sys_path", sys.path)
+        if self._settings.folder not in paths:
+            paths.append(self._settings.folder)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: Any) -> None:  # noqa: ANN401, ARG002
+        for event, fields in getattr(node, "workeroutput", {}).get(self._settings.name, ()):
+            self._tell(event, worker=node.gateway.id, **fields)
+
+
+def install(names: dict[str, Any], folder: str, name: str) -> None:
+    """Create the plugin, and make its hooks those of the module that has these names."""
+    settings = _Settings(folder, name)
+    plugin = Plugin(settings)
+    settings.hide()
+    names.update({key: getattr(plugin, key) for key in dir(plugin) if key.startswith("pytest_")})

@@ -1,0 +1,167 @@
+"""Compare what a check told while it ran with the report that it left; pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from reflectloop.verification.observe.canaries import ROUNDS, Canary
+from reflectloop.verification.observe.channel import ChannelEvents
+from reflectloop.verification.reports import identity
+from reflectloop.verification.result import Outcome
+
+_NO_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_GREEN = ("passed", "xpassed")
+_NARROW = 0xFF
+KNOWN = "known "  # of the keys that say that a known test came out wrong: they are tampering on base too
+
+
+class Oddity(NamedTuple):
+    """Something that an untouched runner does not do. On base and on the patch the same one has the same key."""
+
+    key: str
+    text: str
+
+
+class ToldOutcome(NamedTuple):
+    """The outcome of one test as it was told, by the id that a report gives it."""
+
+    test: str
+    green: bool
+
+
+def began(told: ChannelEvents) -> bool:
+    return any(event["e"] == "start" for event in told.events)
+
+
+def oddities(
+    told: ChannelEvents,
+    canaries: Sequence[Canary],
+    reported: Mapping[str, Outcome],
+    outcomes: Mapping[str, bool],
+    *,
+    ended: bool,
+) -> list[Oddity]:
+    """Return everything odd about a run.
+
+    `reported` are the outcomes that the check left, `outcomes` says of each test whether it was told to be green.
+    `ended` is False if the engine ended the check: then nothing is missed.
+    """
+    passed = [test for test, outcome in reported.items() if outcome in _GREEN]
+    finished = any(event["e"] == "end" for event in told.events)
+    out = [
+        *_of_known(told, canaries),
+        *(Oddity(f"replaced {name}", f"{name} was replaced while the tests ran") for name in _replaced(told)),
+        *_of_reports(told),
+    ]
+    if not ended:
+        return out
+    out += [Oddity("channel", f"the outcomes were not told one after the other: {fault}") for fault in told.faults]
+    if not passed:
+        return out
+    if not began(told):
+        return [*out, Oddity("silent", "no outcome was told while the tests ran, though the report names passed ones")]
+    if not finished:
+        out.append(Oddity("unfinished", "the session of the runner did not end, though a report says that it did"))
+    elif told.events[-1]["e"] != "end":
+        out.append(Oddity("after the end", "something was told after the end of the session"))
+    return [*out, *_missing(told, canaries), *_of_report(passed, outcomes)]
+
+
+def _of_known(told: ChannelEvents, canaries: Sequence[Canary]) -> Iterator[Oddity]:
+    wanted = {canary.style: canary for canary in canaries}
+    for event in told.events:
+        if event["e"] == "known":
+            canary = wanted.get(str(event.get("style")))
+            if canary is None:
+                continue
+            if event.get("got") != canary.outcome:
+                how = f"must come out {canary.outcome}, and came out {event.get('got')}"
+                yield Oddity(f"{KNOWN}{canary.style}", f"a test of the verifier ({canary.style}) {how}")
+            elif event.get("raised") is not canary.raises:
+                how = "raised nothing" if canary.raises else "raised an exception"
+                yield Oddity(f"{KNOWN}{canary.style}", f"an assertion of the verifier ({canary.style}) {how}")
+        elif event["e"] == "twin" and event.get("got") != "failed":
+            how = f"came out {event.get('got')}"
+            yield Oddity(f"{KNOWN}twin", f"a failing test of the verifier under the name {event.get('id')} {how}")
+        elif event["e"] == "broken":
+            yield Oddity("broken", f"the tests of the verifier could not be run: {event.get('error')}")
+
+
+def _missing(told: ChannelEvents, canaries: Sequence[Canary]) -> Iterator[Oddity]:
+    """Miss known tests of a round that the runner should have run."""
+    if not canaries or any(event["e"] == "broken" for event in told.events):
+        return
+    seen = {(event.get("round"), event.get("style")) for event in told.events if event["e"] == "known"}
+    left = [canary.style for canary in canaries for number in range(ROUNDS) if (number, canary.style) not in seen]
+    if left:
+        yield Oddity("unrun", f"{len(left)} tests of the verifier were not run")
+
+
+def _replaced(told: ChannelEvents) -> list[str]:
+    names: dict[str, None] = {}
+    for event in told.events:
+        if event["e"] == "changed":
+            names.update(dict.fromkeys(str(name) for name in event.get("names", ())))
+    return list(names)
+
+
+def _of_reports(told: ChannelEvents) -> Iterator[Oddity]:
+    """Compare each report as the runner made it with the same report as it told it to others."""
+    failed: dict[tuple[Any, Any], bool] = {}
+    for event in told.events:
+        test, passed = event.get("id"), event.get("outcome") == "passed"
+        if event["e"] == "made":
+            failed[test, event.get("when")] = event.get("outcome") == "failed"
+            if passed and event.get("raised"):
+                yield Oddity("raised", f"{test} raised an exception, and its report says that it passed")
+        elif event["e"] == "told" and passed and failed.get((test, event.get("when"))):
+            yield Oddity("turned", f"the failed report of {test} was turned into a passed one")
+
+
+def _of_report(passed: Sequence[str], outcomes: Mapping[str, bool]) -> Iterator[Oddity]:
+    for test in passed:
+        if outcomes.get(test) is False:
+            yield Oddity(f"report {test}", f"the report says that {test} passed, but it did not")
+    unknown = [test for test in passed if test not in outcomes]
+    other = sum(green and test not in {*passed} for test, green in outcomes.items()) if unknown else 0
+    if len(unknown) > other:
+        yield Oddity("more", f"the report says that {unknown[0]} passed, but it was not run")
+
+
+def pytest_outcomes(told: ChannelEvents) -> dict[str, bool]:
+    """Return whether each test was green, by the id that pytest's report gives it."""
+    green: dict[str, bool] = {}
+    for event in told.events:
+        if event["e"] != "told":
+            continue
+        test, outcome = _reported_id(str(event.get("id")), str(event.get("file"))), event.get("outcome")
+        if outcome == "failed":
+            green[test] = False
+        elif outcome == "passed" and event.get("when") in ("call", None):
+            green.setdefault(test, True)
+    return green
+
+
+def unittest_outcomes(told: ChannelEvents) -> dict[str, bool]:
+    """Return whether each test was green, by the id that the report gives it."""
+    green: dict[str, bool] = {}
+    for event in told.events:
+        if event["e"] == "told":
+            test = identity.plain("", _NO_XML.sub("\ufffd", str(event.get("id"))))
+            green[test] = green.get(test, True) and event.get("outcome") == "passed"
+    return green
+
+
+def _reported_id(nodeid: str, file: str) -> str:
+    path, bracket, parameters = nodeid.partition("[")
+    first, *names = path.split("::")
+    names = [re.sub(r"\.py$", "", first.replace("/", ".")), *names]
+    names[-1] += bracket + parameters
+    return identity.pytest(".".join(names[:-1]), _NO_XML.sub(_escaped, names[-1]), file)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"#x{code:02X}" if code <= _NARROW else f"#x{code:04X}"

@@ -1,0 +1,102 @@
+"""Watch one run of a check: lay the observer's files next to its report, and say afterwards what was odd."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from reflectloop.verification.observe import canaries, observation
+from reflectloop.verification.observe.canaries import Canary
+from reflectloop.verification.observe.channel import Channel, ChannelEvents
+from reflectloop.verification.observe.observation import Oddity
+from reflectloop.verification.result import Outcome
+from reflectloop.verification.tools import PreparedCommand
+
+_INSIDE = Path(__file__).with_name("inside")
+_ONLY_FOR_TYPES = re.compile(r"^if TYPE_CHECKING:\n(?: {4}.*\n)+", re.MULTILINE)
+_STUB = """\
+import json
+import os
+
+folder = os.path.dirname(os.path.abspath(__file__))
+with open(os.path.join(folder, __name__ + ".json"), encoding="utf-8") as file:
+    texts = json.load(file)["texts"]
+for text in texts:
+    exec(compile(text, "<string>", "exec"))
+"""
+_PYTEST_END = "install(globals(), folder, __name__)\n"
+_MOST_WANTED = 500
+
+
+@dataclass(frozen=True)
+class Watch:
+    """One observed run: its command, and the channel through which it tells its outcomes."""
+
+    argv: tuple[str, ...]
+    variables: Mapping[str, str] = field(default_factory=dict)
+    channel: Channel | None = None  # None if the run is not observed
+    canaries: tuple[Canary, ...] = ()
+    outcomes: Callable[[ChannelEvents], dict[str, bool]] = observation.pytest_outcomes
+
+    @property
+    def observed(self) -> bool:
+        return self.channel is not None
+
+    def environment(self, env: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables of the command, with ours before those that it has."""
+        joined = {name: os.pathsep.join(filter(None, (value, env.get(name)))) for name, value in self.variables.items()}
+        return {**env, **joined}
+
+    def close(self) -> ChannelEvents:
+        return self.channel.close() if self.channel else ChannelEvents(())
+
+    def oddities(self, told: ChannelEvents, reported: Mapping[str, Outcome], *, ended: bool) -> list[Oddity]:
+        return observation.oddities(told, self.canaries, reported, self.outcomes(told), ended=ended)
+
+
+def can_observe(tool: str) -> bool:
+    """Return True if there is an observer for a tool's runner."""
+    return tool == "pytest"
+
+
+def begin(
+    tool: str, prepared: PreparedCommand, outside: Path, inside: Path, wanted: Sequence[str] = ()
+) -> Watch | None:
+    """Return the watch of a check whose report is in a folder, or None if its runner cannot be observed.
+
+    `outside` and `inside` are the report's folder for the engine and for the check. `wanted` are tests under whose
+    names failing tests of the engine are run too.
+    """
+    if tool == "pytest":
+        return _begin_pytest(prepared, outside, inside, wanted)
+    return None
+
+
+def _begin_pytest(prepared: PreparedCommand, outside: Path, inside: Path, wanted: Sequence[str]) -> Watch | None:
+    option = f"--junitxml={prepared.report}"
+    if option not in prepared.argv:
+        return None
+    name = canaries.random_name()
+    modules = [canaries.write_module(canaries.PYTEST, ("pytest", "unittest")) for _ in range(canaries.ROUNDS)]
+    for module in modules:
+        (outside / f"{module.name}.py").write_text(module.text)
+    values = {
+        "texts": [*_texts("events.py", "pytest_events.py"), _PYTEST_END],
+        "rounds": [[module.name, module.functions] for module in modules],
+        "wanted": list(wanted)[:_MOST_WANTED],
+    }
+    (outside / f"{name}.json").write_text(json.dumps(values))
+    (outside / f"{name}.py").write_text(_STUB)
+    at = prepared.argv.index(option)
+    argv = (*prepared.argv[:at], "-p", name, *prepared.argv[at:])
+    channel = Channel(outside / f"{name}.pipe")
+    variables = {"PYTHONPATH": os.fspath(inside)}
+    return Watch(argv, variables, channel, canaries.PYTEST, observation.pytest_outcomes)
+
+
+def _texts(*names: str) -> list[str]:
+    return [_ONLY_FOR_TYPES.sub("", (_INSIDE / name).read_text()) for name in names]
