@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -60,6 +60,11 @@ class MountTable(NamedTuple):
         over = [mount for mount in self.mounts if mount.kind in ("mask", "scratch")]
         missing = {mount for mount in over if not os.path.lexists(mount.outside)}
         return self._replace(mounts=tuple(mount for mount in self.mounts if mount not in missing)) if missing else self
+
+    def with_sealed(self, paths: Iterable[tuple[Path, Path]]) -> MountTable:
+        """Return the table with paths of the project, and their sources, that commands may only read."""
+        more = tuple(Mount("read", self.root / path, source) for path, source in paths)
+        return self._replace(mounts=(*self.mounts, *more)) if more else self
 
     def words(self, shared_memory_bytes: int | None = None) -> Iterator[str]:
         """Yield bubblewrap's arguments for the table, with a size limit for shared memory."""

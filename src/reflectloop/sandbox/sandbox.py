@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import errno
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -89,6 +89,7 @@ class Box:
     home: Path | None = None  # replaces the workspace's HOME
     env: Mapping[str, str] = field(default_factory=dict)  # more variables of every command
     marked: bool = True  # True if variables tell a command that this engine runs it; sealed checks must not know it
+    sealed: Callable[[], Sequence[tuple[Path, Path]]] = tuple  # paths in the workspace to mount read-only, and sources
     own_tools: bool = True  # True if the project's own environments come first in PATH
     let_in: Callable[[Door], None] = Door.open  # called when the command is ready to start
     _count: int = field(default=0, init=False)
@@ -285,7 +286,9 @@ class Box:
         try:
             return self._wrap_and_watch(argv, spec, env, recorder, tunnel)
         except SandboxCreateFailed:
-            if tunnel or self.view is None or self.view.there() == self._mounted:  # a tunnel works for one start only
+            if (
+                tunnel or self.view is None or self.view.there().with_sealed(self.sealed()) == self._mounted
+            ):  # a tunnel works for one start only
                 raise
         return self._wrap_and_watch(argv, spec, env, recorder, None)  # a masked path disappeared meanwhile
 
@@ -388,13 +391,15 @@ class Box:
         if self.view:
             self._refuse_links()
             shared = self.limiter.limits.memory_bytes if self.limiter and bubblewrap.sizes() else None
-            table = self.view.there()
+            table = self.view.there().with_sealed(self.sealed())
             if table != self._mounted:
                 self._mounted, self._mount_argv = table, list(table.words(shared))
             return self._mount_argv
         binds = [argument for pair in self.workspace.read_only for argument in ("--ro-bind", *map(os.fspath, pair))]
         for path in mounts.caches(self.workspace):
             binds += ["--tmpfs", os.fspath(self.workspace.repo / path)]
+        for path, source in self.sealed():
+            binds += ["--ro-bind", os.fspath(source), os.fspath(self.workspace.repo / path)]
         repo = os.fspath(self.workspace.repo)
         remounts = (["--bind", repo, repo], ["--remount-ro", repo]) if self.read_only else ([], [])
         return [*bubblewrap.WHOLE_MACHINE, *remounts[0], *binds, *remounts[1]]

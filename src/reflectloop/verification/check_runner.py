@@ -27,6 +27,7 @@ from reflectloop.verification.fresh_workspaces import WorkspaceFactory
 from reflectloop.verification.observe import TamperWatch
 from reflectloop.verification.progress import CheckObserver, RunningCheck, Times
 from reflectloop.verification.result import Detail, DetectedCheck, ReportReading, VerificationResult
+from reflectloop.verification.seal import JudgingFiles, Seal, TouchedFiles, seal_files
 from reflectloop.verification.sidecar import beside
 from reflectloop.verification.stable_ids import HiddenIds
 from reflectloop.verification.tools import PreparedCommand
@@ -102,7 +103,7 @@ _FOREIGN_MEMORY = (
     "a remembered result does not have the signature of this user's key: it was changed or written elsewhere; "
     "its check was run again"
 )
-_FORM = 4  # of a cached result: those of another form are computed again
+_FORM = 5  # of a cached result: those of another form are computed again
 
 
 class CheckRun(NamedTuple):
@@ -116,6 +117,7 @@ class CheckRun(NamedTuple):
     remembered: bool = False
     restricted: bool = False
     by: str = ""  # the run or verification that ran it
+    touched: tuple[str, ...] = ()  # files that judge the change, and that the check changed
 
 
 @dataclass
@@ -132,6 +134,8 @@ class CheckRunner:
     expected_runs: int = 0  # an estimate, for the observer
     carried: Mapping[str, Mapping[Path, Path]] = field(default_factory=dict)  # by tree, the files that its set-up made
     notes: set[str] = field(default_factory=set)  # remarks for the reader of the verdict
+    judging: JudgingFiles = field(default_factory=JudgingFiles)
+    touched: TouchedFiles = field(default_factory=TouchedFiles)
     _logs: int = 0
     _hashes: dict[tuple[Path, ...], str] = field(default_factory=dict)
     _runs: int = 0
@@ -167,6 +171,8 @@ class CheckRunner:
         known = {name: ran for name, key in keys.items() if (ran := self._recall(key)) is not None}
         asked = [check for check in checks if check.name not in known]
         self._orders |= {(name, *chosen.get(name, ())): tuple(ran.result.tests) for name, ran in known.items()}
+        for name, ran in known.items():
+            self.touched.add(tree, name, ran.touched)
         self.expected_runs -= len(known)
         if tree == self.base_tree:
             for name, ran in known.items():
@@ -176,15 +182,25 @@ class CheckRunner:
         out = dict(known)
         with self.ground.open(tree, self.base_tree, installed) as box:
             self.notes.update(box.workspace.notes)
+            sealed = self.seal(box, tree)
             for check in checks:
                 if check.kind != "build" and check.name in known:
                     continue
                 # Tests run also after a build that failed: many do not need it, such as that of an optional extension.
                 limit_s = (limits or {}).get(check.name)
-                ran = self._run(box, tree, check, words, chosen.get(check.name, ()), limit_s)
+                with sealed.watched() as touched:
+                    ran = self._run(box, tree, check, words, chosen.get(check.name, ()), limit_s)
+                ran = ran._replace(touched=tuple(sorted(touched)))
+                self.touched.add(tree, check.name, ran.touched)
                 out[check.name] = ran
                 self._remember(keys[check.name], ran)
         return out
+
+    def seal(self, box: Box, tree: str) -> Seal:
+        """Seal the files of a workspace that judge the change; base may change its own."""
+        listing = self.ground.trees.listing(tree)
+        free = None if tree == self.base_tree else self.touched.on(self.base_tree)
+        return seal_files(box, listing, self.judging, free)
 
     def _stamp(self) -> str:
         return self.ground.wall.stamp(())
@@ -341,6 +357,7 @@ class CheckRunner:
             result = VerificationResult.model_validate(fields.pop("result"))
             if not self._ids.recall(result.tests, fields.pop("ids")):
                 return None
+            fields["touched"] = tuple(map(str, fields["touched"]))
             return CheckRun(result, **{**fields, "remembered": True})
         except FileNotFoundError:
             return None

@@ -75,8 +75,11 @@ class PlanChecks:
         out = {}
         with self.runs.ground.open(tree, self.origin, self.runs.carried.get(tree)) as box:
             self.runs.notes.update(box.workspace.notes)
+            sealed = self.runs.seal(box, tree)
             for name, check in wanted.items():
-                out[name] = result = self._run(box, name, check, description)
+                with sealed.watched() as touched:
+                    out[name] = result = self._run(box, name, check, description)
+                self.runs.touched.add(tree, name, sorted(touched))
                 self._note(name, check, tree, result)
         return out
 

@@ -20,6 +20,7 @@ from reflectloop.verification.explain import FailureExplainer
 from reflectloop.verification.intended import RunEvidence
 from reflectloop.verification.plan_checks import PlanChecks, scripts
 from reflectloop.verification.result import FINDING_KINDS, ChangedFile, DetectedCheck, TamperFinding, VerificationResult
+from reflectloop.verification.seal import JudgingFiles
 from reflectloop.verification.stable_ids import match_unstable_ids
 from reflectloop.verification.verdict import CheckComparison, PatchTests, PlanCheckResult, Verdict, VerdictReason
 
@@ -113,6 +114,7 @@ class SealedVerification:
             *(verdict.of_fix(proven) if self.case.track is Track.FIX and not any(map(_unjudged, checks)) else []),
             *self._of_criteria(verdict.held(checks, patch_tests, named)),
             *self._of_dependencies(),
+            *self.runs.touched.reasons(self.tree, [self.case.base, self.base_with_tests]),
             *(VerdictReason(Decision.ASK, doubt, "doubt") for doubt in self.case.doubts),
         ]
         reasons = verdict.identified(reasons, self.case.base, self.case.head)
@@ -172,6 +174,7 @@ class SealedVerification:
         self.edited += judging
         self.unedited = trees.laid_over(tested, case.base, judging)
         self.findings = self._look()
+        self.runs.judging = JudgingFiles(tuple(case.protect), tuple(case.lifted))
 
     def _scripts(self) -> list[str]:
         """Return programs that checks run and the change edits together with other sources.

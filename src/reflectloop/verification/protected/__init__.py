@@ -2,9 +2,11 @@
 
 from reflectloop.verification.protected.changes import restored, serves_tests
 from reflectloop.verification.protected.inline_tests import has_inline_tests, with_tests_of
+from reflectloop.verification.protected.names import CODE_ENDINGS
 from reflectloop.verification.protected.paths import Protection, configures, dependencies, guard, is_test
 
 __all__ = [
+    "CODE_ENDINGS",
     "Protection",
     "configures",
     "dependencies",
