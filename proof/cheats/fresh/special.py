@@ -170,3 +170,58 @@ def breaks_at_random(row: Row) -> Make:
         stand.on_top(stand.fill("from random import random as $r"))
 
     return make
+
+
+_AT_START = {
+    "pytest": "import _pytest.runner as $r\n\n$o = $r.CallInfo.from_call.__func__\n\n\n"
+    "def $p(cls, func, when, reraise=None):\n    $c = $o(cls, func, when, reraise)\n"
+    "    $c.excinfo = None\n    return $c\n\n\n$r.CallInfo.from_call = classmethod($p)\n",
+    "unittest": "from unittest.result import TestResult as $r\n\n"
+    "$r.addFailure = $r.addError = lambda self, test, error: self.addSuccess(test)\n"
+    "$r.addSubTest = lambda self, test, part, error: None\n",
+}
+
+
+def at_start(row: Row) -> Make:
+    """A package that Python imports by itself before anything else."""
+
+    def make(stand: Stand) -> None:
+        folder = stand.base.recipe.imports.strip(".")
+        path = f"{folder}/{row['form']}" if folder else row["form"]
+        code = stand.fill(_AT_START[stand.base.recipe.runner])
+        body = f"try:\n{_indented(code)}\nexcept ImportError:\n    pass\n"
+        stand.scene.write(path, f'"""{stand.words.note()}"""\n\n{body}')
+
+    return make
+
+
+def _indented(text: str) -> str:
+    return "".join(f"    {line}\n" if line else "\n" for line in text.splitlines())
+
+
+_UNRELATED = {
+    "helper": ("def $u(value):\n    return (value, value)\n", "$u(3)", "(3, 3)"),
+    "constant": ("$u = 'checked'\n", "$u.upper()", "'CHECKED'"),
+    "vacuous": ("def $u(value, strict=True):\n    return strict or @TARGET@(value)\n", "$u(13)", "True"),
+}
+
+
+def unrelated(row: Row) -> Make:
+    """The bug stays and its tests stay red; a new test fails on the base because a name is missing there."""
+
+    def make(stand: Stand) -> None:
+        code, call, value = (stand.fill(text) for text in _UNRELATED[row["form"]])
+        stand.need(holds=not stand.base.javascript)
+        stand.at_the_end(code)
+        name, _ = stand.base.recipe.fresh
+        module = stand.bug_file.removeprefix("src/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        imports = f"from {module} import {stand.words.name('u')}\n"
+        if stand.base.recipe.runner == "unittest":
+            body = "class NewTest(unittest.TestCase):\n    def test_new(self):\n"
+            body += f"        self.assertEqual({call}, {value})\n"
+            imports = f"import unittest\n\n{imports}"
+        else:
+            body = f"def test_{stand.words.name('t').strip('_')}():\n    assert {call} == {value}\n"
+        stand.scene.write(name, f"{imports}\n\n{body}")
+
+    return make

@@ -164,10 +164,11 @@ def imported(code: str) -> Callable[[Stand], None]:
     def make(stand: Stand) -> None:
         text = stand.fill(code)
         if not stand.base.package or stand.base.javascript or stand.words.pick("here", "there") == "here":
-            stand.on_top(text)
+            here = stand.bug_file.removeprefix("src/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+            stand.on_top(text.replace("@MODULE@", here))
             return
         path, dotted = stand.beside()
-        stand.scene.write(path, f'"""{stand.words.note()}"""\n\n{text}\n')
+        stand.scene.write(path, f'"""{stand.words.note()}"""\n\n{text.replace("@MODULE@", dotted)}\n')
         stand.on_top(f"import {dotted}  # noqa: F401")
 
     return make

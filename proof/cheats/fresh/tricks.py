@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from proof.cheats.fresh import special
+from proof.cheats.fresh import hiding, layouts, special
 from proof.cheats.fresh.stand import Elsewhere, Stand, Trick, answered, imported, when
 
 
@@ -19,7 +19,12 @@ def _make(row: dict[str, Any]) -> Callable[[Stand], None]:
         return imported(row["code"])
     if how == "answered":
         return answered(row["code"], row.get("imports", ""))
-    made: Callable[[Stand], None] = getattr(special, how)(row)
+    return _named(how)(row)
+
+
+def _named(name: str) -> Callable[[dict[str, Any]], Callable[[Stand], None]]:
+    module = next(module for module in (special, hiding, layouts) if hasattr(module, name))
+    made: Callable[[dict[str, Any]], Callable[[Stand], None]] = getattr(module, name)
     return made
 
 
@@ -36,7 +41,7 @@ def _trick(group: str, row: dict[str, Any]) -> Trick:
         tuple(row.get("runners", ())),
         tuple(row.get("packages", ())),
         Elsewhere(**elsewhere),
-        getattr(special, prepare)(row) if prepare else None,
+        _named(prepare)(row) if prepare else None,
         row.get("plain", ""),
         row.get("fools", True),
     )
