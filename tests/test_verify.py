@@ -283,8 +283,9 @@ def test_a_check_past_its_time_is_a_timeout(calc: Calc) -> None:
     calc.write("reflectloop.toml", "[verify]\ntimeout_s = 2\n")
     calc.commit("settings")
     calc.edit("calc.py", "return a * b", "import time\n    time.sleep(60)\n    return a * b")
-    found = calc.verify(code=32)
+    found = calc.verify(code=None)  # 53 where even the base takes longer, on a machine that does much else
     assert found["checks"][-1]["sealed"]["type"] == "timeout"
+    assert found["outcome"] in ("REFUSED", "NOT JUDGED")
 
 
 def test_settings_name_the_checks_instead(calc: Calc) -> None:
