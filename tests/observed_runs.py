@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -43,6 +44,8 @@ def observe(
     command = command or (sys.executable, "-m", "pytest", "-q", *FEW_PLUGINS)
     check = DetectedCheck(tool, "test", tool, command)
     prepared = tools.prepare(check, report=folder / "report")
+    if prepared.stand_in:
+        shutil.copyfile(prepared.stand_in, folder / prepared.stand_in.name)
     begun = watch.begin(tool, prepared, folder, folder)
     assert begun is not None
     surroundings = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}

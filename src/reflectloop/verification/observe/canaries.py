@@ -21,6 +21,7 @@ class Canary(NamedTuple):
 
 
 _CASE = "unittest.TestCase()."
+_WITH_ANOTHER = "assertRaises, with another"
 _RAISES = "with pytest.raises(ValueError):"
 UNITTEST = (
     Canary("assertEqual", "failed", (f"{_CASE}assertEqual(1, 2)",)),
@@ -37,7 +38,7 @@ UNITTEST = (
     Canary("assertDictEqual", "failed", (f"{_CASE}assertDictEqual({{1: 2}}, {{}})",)),
     Canary("assertRegex", "failed", (f'{_CASE}assertRegex("a", "b")',)),
     Canary("assertRaises", "failed", (f'{_CASE}assertRaises(ValueError, int, "1")',)),
-    Canary("assertRaises, with another", "failed", (f"{_CASE}assertRaises(ValueError, {{}}.__getitem__, 1)",)),
+    Canary(_WITH_ANOTHER, "failed", (f"{_CASE}assertRaises(ValueError, {{}}.__getitem__, 1)",)),
     Canary("assertRaises, raised", "passed", (f'{_CASE}assertRaises(ValueError, int, "x")',)),
     Canary("assertEqual, equal", "passed", (f"{_CASE}assertEqual(1, 1)",)),
     Canary("fail", "failed", (f'{_CASE}fail("no")',)),
@@ -68,6 +69,16 @@ PYTEST = (
     Canary("nothing", "passed", ("pass",)),
     Canary("setup", "error", ("{}[1]",)),
     *UNITTEST,
+)
+UNITTEST_RUN = (
+    Canary("assert", "failed", ("assert 1 == 2",)),
+    Canary("assert that holds", "passed", ("assert 1 == 1",)),
+    Canary("an exception", "error", ("{}[1]",)),
+    Canary("nothing", "passed", ("pass",)),
+    Canary("setup", "error", ("{}[1]",)),
+    Canary("skip", "skipped", ('unittest.TestCase().skipTest("no")',)),
+    # unittest tells failed assertions from other exceptions.
+    *(canary._replace(outcome="error") if canary.style == _WITH_ANOTHER else canary for canary in UNITTEST),
 )
 ROUNDS = 2  # before the first test of the project, and after the last
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from reflectloop.verification.observe import canaries, observation
 from reflectloop.verification.observe.canaries import Canary
@@ -17,7 +18,7 @@ from reflectloop.verification.result import Outcome
 from reflectloop.verification.tools import PreparedCommand
 
 _INSIDE = Path(__file__).with_name("inside")
-_ONLY_FOR_TYPES = re.compile(r"^if TYPE_CHECKING:\n(?: {4}.*\n)+", re.MULTILINE)
+_ONLY_FOR_TYPES = re.compile(r"^if TYPE_CHECKING:\n(?:(?: {4}.*)?\n)+", re.MULTILINE)
 _STUB = """\
 import json
 import os
@@ -60,7 +61,7 @@ class Watch:
 
 def can_observe(tool: str) -> bool:
     """Return True if there is an observer for a tool's runner."""
-    return tool == "pytest"
+    return tool in ("pytest", "unittest")
 
 
 def begin(
@@ -73,7 +74,30 @@ def begin(
     """
     if tool == "pytest":
         return _begin_pytest(prepared, outside, inside, wanted)
+    if tool == "unittest" and prepared.stand_in:
+        return _begin_unittest(prepared, outside, wanted)
     return None
+
+
+def _begin_unittest(prepared: PreparedCommand, outside: Path, wanted: Sequence[str]) -> Watch:
+    pipe = f"{canaries.random_name()}.pipe"
+    known = canaries.UNITTEST_RUN
+    values = {
+        "texts": _texts("events.py", "unittest_events.py"),
+        "rounds": _write_rounds(known, ("unittest",), outside),
+        "wanted": list(wanted)[:_MOST_WANTED],
+        "pipe": pipe,
+    }
+    (outside / "observer.json").write_text(json.dumps(values))
+    return Watch(prepared.argv, {}, Channel(outside / pipe), known, observation.unittest_outcomes)
+
+
+def _write_rounds(known: Sequence[Canary], imports: Sequence[str], outside: Path) -> list[tuple[str, Any]]:
+    """Write one module of known tests for each round, and return their names with those of the tests."""
+    modules = [canaries.write_module(known, imports) for _ in range(canaries.ROUNDS)]
+    for module in modules:
+        (outside / f"{module.name}.py").write_text(module.text)
+    return [(module.name, module.functions) for module in modules]
 
 
 def _begin_pytest(prepared: PreparedCommand, outside: Path, inside: Path, wanted: Sequence[str]) -> Watch | None:
@@ -81,12 +105,9 @@ def _begin_pytest(prepared: PreparedCommand, outside: Path, inside: Path, wanted
     if option not in prepared.argv:
         return None
     name = canaries.random_name()
-    modules = [canaries.write_module(canaries.PYTEST, ("pytest", "unittest")) for _ in range(canaries.ROUNDS)]
-    for module in modules:
-        (outside / f"{module.name}.py").write_text(module.text)
     values = {
         "texts": [*_texts("events.py", "pytest_events.py"), _PYTEST_END],
-        "rounds": [[module.name, module.functions] for module in modules],
+        "rounds": _write_rounds(canaries.PYTEST, ("pytest", "unittest"), outside),
         "wanted": list(wanted)[:_MOST_WANTED],
     }
     (outside / f"{name}.json").write_text(json.dumps(values))
