@@ -39,7 +39,6 @@ class JudgingFiles:
 
     protect: tuple[str, ...] = ()  # globs of the settings
     lifted: tuple[str, ...] = ()  # globs of what a person freed
-    used: set[str] = field(default_factory=set)  # what the run of base was seen to use
 
     def kind_of(self, path: str) -> str | None:
         """Return the kind of a file that judges the change, or None; code that runs is told from data."""
@@ -48,7 +47,7 @@ class JudgingFiles:
         protection = protected.guard(path)
         if protection is not None and protection.kind not in _NOT_JUDGING:
             return "data" if _is_data(path, protection) else protection.kind
-        return "test" if path in self.used or is_named(path, self.protect) else None
+        return "test" if is_named(path, self.protect) else None
 
 
 def _is_data(path: str, protection: Protection) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from reflectloop.verification.plan_checks import PlanChecks, scripts
 from reflectloop.verification.result import FINDING_KINDS, ChangedFile, DetectedCheck, TamperFinding, VerificationResult
 from reflectloop.verification.seal import JudgingFiles
 from reflectloop.verification.stable_ids import match_unstable_ids
+from reflectloop.verification.used_files import find_used_files
 from reflectloop.verification.verdict import CheckComparison, PatchTests, PlanCheckResult, Verdict, VerdictReason
 
 _TRIES = 2  # repetitions of a newly failing test, before it counts
@@ -90,8 +92,23 @@ class SealedVerification:
 
     def judge(self) -> Verdict:
         """Run all checks and return the verdict."""
+        self.runs.judging = JudgingFiles(tuple(self.case.protect), tuple(self.case.lifted))
+        self.tree = self.with_tests = ""  # not known before the run of base shows which files judge
+        before = self._run(self.case.base, self.case.checks, "on base") if self.case.checks else {}
+        with protected.judged_by(self._used(before)):
+            return self._judge(before)
+
+    def _used(self, before: Mapping[str, CheckRun]) -> frozenset[str]:
+        """Return the files that judge because the run of base used them, whatever they are called."""
+        trees, base = self.runs.ground.trees, self.case.base
+        results = {name: ran.result for name, ran in before.items()}
+        changes = trees.changes(base, self.case.head)
+        read = functools.partial(trees.read_all, base)
+        return find_used_files(self.case.checks, results, trees.listing(base), changes, read)
+
+    def _judge(self, before: Mapping[str, CheckRun]) -> Verdict:
         self._lay_out()
-        checks = self._suite()
+        checks = self._suite(before)
         patch_tests = self._own_tests(checks)
         checks = self._explained(checks, patch_tests)
         asked = PlanChecks(
@@ -174,7 +191,6 @@ class SealedVerification:
         self.edited += judging
         self.unedited = trees.laid_over(tested, case.base, judging)
         self.findings = self._look()
-        self.runs.judging = JudgingFiles(tuple(case.protect), tuple(case.lifted))
 
     def _scripts(self) -> list[str]:
         """Return programs that checks run and the change edits together with other sources.
@@ -224,10 +240,9 @@ class SealedVerification:
 
     # (a) No test that passed on base may fail or vanish -------------------------------------------------------
 
-    def _suite(self) -> list[CheckComparison]:
+    def _suite(self, before: Mapping[str, CheckRun]) -> list[CheckComparison]:
         if not self.case.checks:
             return []
-        before = self._run(self.case.base, self.case.checks, "on base")
         self._limits = {name: self.runs.time_limit(ran.result) for name, ran in before.items()}
         after = self._run(self.tree, self.case.checks, "on base + patch, sealed")
         judged = [self._judged(check, before[check.name], after[check.name]) for check in self.case.checks]

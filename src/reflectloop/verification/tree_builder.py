@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,6 +72,14 @@ class TreeBuilder:
         if entry is None or entry.mode == _LINK_TO_REPOSITORY:
             return None
         return self.contents([entry.blob])[entry.blob]
+
+    def read_all(self, tree: str, paths: Iterable[str]) -> dict[str, bytes]:
+        """Return the content of those of the paths that a tree has as files, read at once."""
+        listing = self.listing(tree)
+        blobs = {path: listing[path].blob for path in paths if path in listing}
+        blobs = {path: blob for path, blob in blobs.items() if listing[path].mode != _LINK_TO_REPOSITORY}
+        contents = self.contents(list(blobs.values()))
+        return {path: contents[blob] for path, blob in blobs.items()}
 
     def contents(self, blobs: Sequence[str]) -> dict[str, bytes]:
         """Return the content of each blob; a placeholder for a very large one."""

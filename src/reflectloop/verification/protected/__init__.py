@@ -3,7 +3,7 @@
 from reflectloop.verification.protected.changes import restored, serves_tests
 from reflectloop.verification.protected.inline_tests import has_inline_tests, with_tests_of
 from reflectloop.verification.protected.names import CODE_ENDINGS
-from reflectloop.verification.protected.paths import Protection, configures, dependencies, guard, is_test
+from reflectloop.verification.protected.paths import Protection, configures, dependencies, guard, is_test, judged_by
 
 __all__ = [
     "CODE_ENDINGS",
@@ -13,6 +13,7 @@ __all__ = [
     "guard",
     "has_inline_tests",
     "is_test",
+    "judged_by",
     "restored",
     "serves_tests",
     "with_tests_of",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from fnmatch import translate
 from functools import cache, lru_cache
 from typing import Literal, NamedTuple
@@ -80,16 +82,34 @@ def _config_folders() -> frozenset[str]:
 
 
 _TEST_FILE = Protection("test", "a test file")
+_USED_AS_TEST = Protection("test", "tests in it ran on base")
 _FIXTURE = Protection("fixture", "data or code that tests depend on")
 _SNAPSHOT = Protection("snapshot", "expected output of a test")
 
 
-@lru_cache(maxsize=4096)
+_USED: ContextVar[frozenset[str]] = ContextVar("used", default=frozenset())
+
+
+@contextmanager
+def judged_by(paths: frozenset[str]) -> Iterator[None]:
+    """Protect these paths as tests meanwhile, whatever they are called."""
+    token = _USED.set(paths)
+    try:
+        yield
+    finally:
+        _USED.reset(token)
+
+
 def guard(path: str) -> Protection | None:
-    """Return why this path is protected, or None.
+    """Return why this path is protected, by its name or by its use, or None.
 
     Shadows count only if the file is new or executable, which the caller checks.
     """
+    return _guard(path) or (_USED_AS_TEST if path in _USED.get() else None)
+
+
+@lru_cache(maxsize=4096)
+def _guard(path: str) -> Protection | None:
     parts = tuple(path.split("/"))
     name = parts[-1].lower()
     return (

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
+from reflectloop.verification.protected import is_test
 from reflectloop.verification.protected.fixtures import parsed
 from reflectloop.verification.result import ChangedFile, TamperFinding
 from reflectloop.verification.tampering.added import stood
@@ -26,14 +27,10 @@ Example = tuple[str, str]
 def look(changes: Sequence[ChangedFile]) -> Iterator[TamperFinding]:
     """Report the examples of each docstring that expect something else or are gone, in one finding."""
     for change in changes:
-        if (
-            change.before is None
-            or change.after is None
-            or not change.path.endswith(".py")
-            or b">>>" not in change.before
-        ):
+        read = _examples if change.path.endswith(".py") else _text_examples if is_test(change.path) else None
+        if read is None or change.before is None or change.after is None or b">>>" not in change.before:
             continue
-        old, new = _examples(change.before), _examples(change.after)
+        old, new = read(change.before), read(change.after)
         everywhere = Counter(example for _, examples in new.values() for example in examples)
         for name, (line, examples) in old.items():
             now_line, now = new.get(name, (line, []))
@@ -76,6 +73,11 @@ def _examples(data: bytes) -> dict[str, tuple[int, list[Example]]]:
             line, known = examples.get(name, (getattr(node, "lineno", 1), []))
             examples[name] = (line, [*known, *_parsed(text)])
     return examples
+
+
+def _text_examples(data: bytes) -> dict[str, tuple[int, list[Example]]]:
+    """Return the examples of a text file that a runner runs, such as a README."""
+    return {"the text": (1, _parsed(data.decode("utf-8", "replace")))}
 
 
 def _parsed(text: str) -> list[Example]:
