@@ -212,6 +212,15 @@ class VerifyConfig(ConfigSection):
     canaries: StrictBool = Field(
         default=True, description="see outcomes as they happen, and run known tests that notice a changed runner"
     )
+    second_run: bool = Field(
+        default=True, description="run Python tests once more with another hash seed, time zone, locale and order"
+    )
+    replay: bool = Field(
+        default=True, description="repeat the tests' calls of changed Python functions outside of the test runner"
+    )
+    sabotage: bool = Field(
+        default=True, description="on track fix, require that proving tests fail when the changed functions do"
+    )
 
 
 class ReflectConfig(ConfigSection):

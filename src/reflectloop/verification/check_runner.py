@@ -27,6 +27,7 @@ from reflectloop.verification.fresh_workspaces import WorkspaceFactory
 from reflectloop.verification.observe import TamperWatch
 from reflectloop.verification.progress import CheckObserver, RunningCheck, Times
 from reflectloop.verification.result import Detail, DetectedCheck, ReportReading, VerificationResult
+from reflectloop.verification.run_extras import RunExtras, RunPlace
 from reflectloop.verification.seal import JudgingFiles, Seal, TouchedFiles, seal_files
 from reflectloop.verification.sidecar import beside
 from reflectloop.verification.stable_ids import HiddenIds
@@ -154,11 +155,13 @@ class CheckRunner:
         only: Mapping[str, Sequence[str]] | None = None,
         attempt: int = 0,
         limits: Mapping[str, float] | None = None,
+        extras: RunExtras | None = None,
     ) -> dict[str, CheckRun]:
         """Run every check on one tree, in one workspace, in order.
 
         `only` names the tests that a check is restricted to. A second attempt is not answered from the cache. `limits`
-        are seconds by the check's name, below the one of the settings: see `time_limit`.
+        are seconds by the check's name, below the one of the settings: see `time_limit`. With `extras`, nothing
+        is cached.
         """
         installed = self.carried.get(tree) or {}
         chosen = {name: exact for name, names in (only or {}).items() if (exact := self._ids.exact(names)) is not None}
@@ -168,7 +171,8 @@ class CheckRunner:
             left = [name for name in detect.beside(checks, root) if Path(name) not in installed]
             self.notes |= {f"[verify] setup made no {name}, so the project's own is used" for name in left}
         keys = {check.name: self._key(tree, check, checks, chosen.get(check.name, ()), attempt) for check in checks}
-        known = {name: ran for name, key in keys.items() if (ran := self._recall(key)) is not None}
+        cached = keys if extras is None else {}
+        known = {name: ran for name, key in cached.items() if (ran := self._recall(key)) is not None}
         asked = [check for check in checks if check.name not in known]
         self._orders |= {(name, *chosen.get(name, ())): tuple(ran.result.tests) for name, ran in known.items()}
         for name, ran in known.items():
@@ -189,11 +193,12 @@ class CheckRunner:
                 # Tests run also after a build that failed: many do not need it, such as that of an optional extension.
                 limit_s = (limits or {}).get(check.name)
                 with sealed.watched() as touched:
-                    ran = self._run(box, tree, check, words, chosen.get(check.name, ()), limit_s)
+                    ran = self._run(box, tree, check, words, chosen.get(check.name, ()), limit_s, extras)
                 ran = ran._replace(touched=tuple(sorted(touched)))
                 self.touched.add(tree, check.name, ran.touched)
                 out[check.name] = ran
-                self._remember(keys[check.name], ran)
+                if extras is None:
+                    self._remember(keys[check.name], ran)
         return out
 
     def seal(self, box: Box, tree: str) -> Seal:
@@ -223,7 +228,14 @@ class CheckRunner:
         return min(most, max(_LEAST_LIMIT_S, round(_TIMES_BASE * base.duration_ms / 1000)))
 
     def _run(
-        self, box: Box, tree: str, check: DetectedCheck, words: str, only: Sequence[str], limit_s: float | None
+        self,
+        box: Box,
+        tree: str,
+        check: DetectedCheck,
+        words: str,
+        only: Sequence[str],
+        limit_s: float | None,
+        extras: RunExtras | None = None,
     ) -> CheckRun:
         run = self.announce(check.name, words, only)
         self._logs += 1
@@ -233,6 +245,10 @@ class CheckRunner:
         prepared = tools.prepare(check, report=inside / "report", only=only)
         if prepared.stand_in:
             shutil.copyfile(prepared.stand_in, box.workspace.tmp / name / prepared.stand_in.name)
+        env = {**self._own_modules(box, tree, check), **prepared.env}
+        place = RunPlace(box.workspace.tmp / name, inside, box.view.root if box.view else box.workspace.repo.resolve())
+        if extras and check.kind == "test":
+            prepared, env = extras.lay(prepared, env, place)
         watch = self._tampering.begin(check, prepared, box.workspace.tmp / name, inside)
         log = self.logs / f"verify.{self._logs}.{_file_name(check.name)}.log"
         started = clock.stamp(clock.now())
@@ -241,7 +257,7 @@ class CheckRunner:
             box.workspace.resolve(check.cwd),
             log,
             min(self.ground.settings.verify.timeout_s, limit_s or float("inf")),
-            env=watch.environment({**self._own_modules(box, tree, check), **prepared.env}),
+            env=watch.environment(env),
             show=lambda data: self.observer.output(check.name, data),
             look=run.counter.feed,
         )
@@ -250,7 +266,9 @@ class CheckRunner:
         finally:
             events = watch.close()
         if self._tampering.is_unwatchable(check, tree, watch, events):
-            return self._run(box, tree, check, words, only, limit_s)
+            return self._run(box, tree, check, words, only, limit_s, extras)
+        if extras and check.kind == "test":
+            extras.collect(place)
         log_text = _log_text(log)
         reading = self._read(box, check, prepared, order.cwd, name, log_text)
         result = reports.judge(

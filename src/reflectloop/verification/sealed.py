@@ -13,14 +13,16 @@ from reflectloop import secrets
 from reflectloop.plan.globs import matches_any as is_named
 from reflectloop.plan.model import Check
 from reflectloop.terms import Decision, Track
-from reflectloop.verification import compare, intended, protected, tampering, tools, verdict
+from reflectloop.verification import compare, intended, probing, protected, tampering, tools, verdict
 from reflectloop.verification.check_runner import CheckRun, CheckRunner
 from reflectloop.verification.compare import Comparison
 from reflectloop.verification.evidence import Chain, EvidenceRecord, Level
 from reflectloop.verification.explain import FailureExplainer
 from reflectloop.verification.intended import RunEvidence
 from reflectloop.verification.plan_checks import PlanChecks, scripts
+from reflectloop.verification.probing import ProbeInput, ProbeReport, SuiteOutcomes
 from reflectloop.verification.result import FINDING_KINDS, ChangedFile, DetectedCheck, TamperFinding, VerificationResult
+from reflectloop.verification.run_extras import RunExtras
 from reflectloop.verification.seal import JudgingFiles
 from reflectloop.verification.stable_ids import match_unstable_ids
 from reflectloop.verification.used_files import find_used_files
@@ -123,12 +125,18 @@ class SealedVerification:
         fix = self.case.track is Track.FIX
         named = asked.judge(self.case.named, timed=self.case.track is Track.REFACTOR, looks_back=fix)
         proven = self._proven(checks, patch_tests, named)
+        probe = self._probe(checks, patch_tests, proven)
+        self.findings += probe.findings
         reasons = [
             *verdict.of_findings(self.findings, self.freed),
             *(verdict.of_checks(checks, self.case.track) if self.case.checks or not named else []),
             *verdict.of_own(patch_tests),
             *verdict.of_named(named, [finding.path for finding in self.findings if finding.rule == intended.RULE]),
-            *(verdict.of_fix(proven) if self.case.track is Track.FIX and not any(map(_unjudged, checks)) else []),
+            *(
+                verdict.of_fix(proven, probe.unproven)
+                if self.case.track is Track.FIX and not any(map(_unjudged, checks))
+                else []
+            ),
             *self._of_criteria(verdict.held(checks, patch_tests, named)),
             *self._of_dependencies(),
             *self.runs.touched.reasons(self.tree, [self.case.base, self.base_with_tests]),
@@ -160,6 +168,7 @@ class SealedVerification:
             (
                 *(f"{judged.check.name}: {judged.left_out}" for judged in checks if judged.left_out),
                 *sorted(self.runs.notes),
+                *probe.notes,
             ),
             tuple(approved),
         )
@@ -450,6 +459,42 @@ class SealedVerification:
         again = self._again(green, judged.check, "green on base + patch, once more", remaining)
         return [name for name in remaining if again.tests.get(name) == "passed"]
 
+    def _probe(
+        self, checks: Sequence[CheckComparison], patch_tests: Sequence[PatchTests], proven: Sequence[str]
+    ) -> ProbeReport:
+        """Probe the changed functions, unless the tests refuse the change already."""
+        counted = [item for item in checks if item.check.kind == "test" and not item.left_out and item.sealed.tests]
+        if any(item.comparison.worse for item in counted) or any(tests.failing for tests in patch_tests):
+            return ProbeReport()
+        own = {tests.check: tests for tests in patch_tests}
+        suites, proving = [], {}
+        for item in counted:
+            tests = own.get(item.check.name)
+            on_base = {**(item.base.tests if item.base else {}), **(tests.on_base.tests if tests else {})}
+            on_patch = {**item.sealed.tests, **(tests.on_patch.tests if tests else {})}
+            proving[item.check.name] = [name for name in proven if on_patch.get(name) == "passed"]
+            important = [*item.comparison.fixed, *(tests.on_patch.tests if tests else ())]
+            suites.append(SuiteOutcomes(item.check, on_base, on_patch, item.sealed.duration_ms, important))
+        return probing.examine(
+            ProbeInput(
+                self.runs,
+                self._probe_run,
+                self.base_with_tests,
+                self.with_tests,
+                self.changes,
+                suites,
+                proving,
+                self.case.track is Track.FIX,
+                self.runs.ground.settings.verify,
+            )
+        )
+
+    def _probe_run(
+        self, tree: str, check: DetectedCheck, description: str, only: Sequence[str], extras: RunExtras | None
+    ) -> VerificationResult:
+        chosen = {check.name: list(only)} if only else {}
+        return self._run(tree, [*self._builds(check), check], description, chosen, extras=extras)[check.name].result
+
     def _of_criteria(self, passed: Mapping[str, bool]) -> list[VerdictReason]:
         out = []
         for text, check in self.case.criteria.items():
@@ -492,8 +537,9 @@ class SealedVerification:
         description: str,
         only: Mapping[str, Sequence[str]] | None = None,
         attempt: int = 0,
+        extras: RunExtras | None = None,
     ) -> dict[str, CheckRun]:
-        ran = self.runs.on(tree, checks, description, only, attempt, self._limits)
+        ran = self.runs.on(tree, checks, description, only, attempt, self._limits, extras)
         for check in checks:
             self._note(check, ran[check.name], description)
         return ran

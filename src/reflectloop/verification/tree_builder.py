@@ -133,6 +133,14 @@ class TreeBuilder:
                 lines.append((TreeEntry(self.listing(tree)[path].mode, blob), path))
         return self._with_entries(tree, lines) if lines else tree
 
+    def with_contents(self, tree: str, contents: Mapping[str, bytes]) -> str:
+        """Return `tree` in which existing files have other contents."""
+        lines = []
+        for path, content in contents.items():
+            blob = self.git.run("hash-object", "-w", "--stdin", stdin=content).decode().strip()
+            lines.append((TreeEntry(self.listing(tree)[path].mode, blob), path))
+        return self._with_entries(tree, lines) if lines else tree
+
     def _with_entries(self, tree: str, lines: Sequence[tuple[TreeEntry, str]]) -> str:
         index_info = b"".join(
             f"{entry.mode} {entry.blob}\t".encode() + os.fsencode(path) + b"\0" for entry, path in lines

@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from reflectloop import secrets, terms
@@ -295,10 +296,14 @@ def of_named(named: Iterable[PlanCheckResult], asked: Collection[str] = ()) -> l
     return out
 
 
-def of_fix(proven: Iterable[str]) -> list[VerdictReason]:
-    """Require of a fix that something failed before and passes now."""
-    if any(True for _ in proven):
+def of_fix(proven: Iterable[str], unproven: AbstractSet[str] = frozenset()) -> list[VerdictReason]:
+    """Require of a fix that something failed before and passes now, and that it depends on the change."""
+    names = list(proven)
+    if any(name not in unproven for name in names):
         return []
+    if names:
+        text = f"no test that was red reaches the changed code: {shown(sorted(names))}"
+        return [VerdictReason(Decision.RETRY, f"{text} passes although every changed function fails")]
     return [VerdictReason(Decision.RETRY, "nothing that failed on base passes now, so the fix is not proven")]
 
 

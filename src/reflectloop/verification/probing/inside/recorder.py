@@ -188,7 +188,7 @@ class CallRecorder:
             record["outcome"] = outcome()
             after = _after(live)
             if after is not None and not plain_data.same(after, record["args"]):
-                record["after"] = after
+                record["after"] = [plain_data.describe(value) for value in live]
             if function.calls >= _MOST_CALLS:
                 return
             function.calls += 1
@@ -207,7 +207,15 @@ class CallRecorder:
             self.pid = os.getpid()
             name = os.path.join(self.out, "calls-%d.jsonl" % self.pid)
             self.descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            self.write_start()
         os.write(self.descriptor, (json.dumps(record) + "\n").encode())
+
+    def write_start(self) -> None:
+        """Write which interpreter runs, and from which folders of the project it imports."""
+        folders = [os.path.realpath(folder) for folder in sys.path]
+        inside = [folder for folder in folders if folder == self.root or folder.startswith(self.root + os.sep)]
+        path = [os.path.relpath(folder, self.root) for folder in inside]
+        self.write({"python": sys.executable, "path": path})
 
     def close(self) -> None:
         """Write which functions could not be recorded."""

@@ -1,0 +1,198 @@
+"""Probe a patch's functions with all means of this package, from one input to one report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from reflectloop.config import VerifyConfig
+from reflectloop.verification import protected
+from reflectloop.verification.check_runner import CheckRunner
+from reflectloop.verification.probing import changed, replays, sabotage
+from reflectloop.verification.probing.changed import ChangedFunction, ChangeReport
+from reflectloop.verification.probing.only_under_test import OutcomeProbe
+from reflectloop.verification.probing.programs import RecordedCall, Recording
+from reflectloop.verification.probing.replays import BareReplay, Outcomes, StandInExtras
+from reflectloop.verification.probing.second_run import (
+    OTHER_LOCALE,
+    OTHER_SEED,
+    OTHER_ZONE,
+    RunOnce,
+    SuiteOutcomes,
+    SurroundingsProbe,
+)
+from reflectloop.verification.result import ChangedFile, DetectedCheck, TamperFinding
+
+_TOOLS = ("pytest", "unittest")
+_NO_CODE = (".md", ".rst", ".txt", ".toml", ".cfg", ".ini", ".yml", ".yaml", ".lock")
+_NOT_SOURCES = ("setup.py", "conftest.py", "noxfile.py")
+_MOST_OTHERS = 2000  # files that may read a changed name
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True)
+class ProbeInput:
+    """Hold what a probe of a patch needs: trees, outcomes so far, and a way to run one check."""
+
+    runs: CheckRunner
+    run: RunOnce
+    base: str  # base with the patch's version of its tests
+    tree: str  # the patch with its tests
+    changes: Sequence[ChangedFile]
+    suites: Sequence[SuiteOutcomes]
+    proving: Mapping[str, Sequence[str]]  # by check: tests that were red on base and are green now
+    is_fix: bool
+    settings: VerifyConfig
+
+
+@dataclass
+class ProbeReport:
+    """The findings, remarks for the reader, and the tests that do not depend on the change."""
+
+    findings: list[TamperFinding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    unproven: set[str] = field(default_factory=set)
+    functions: tuple[ChangedFunction, ...] = ()
+    recording: Recording = field(default_factory=Recording)
+
+
+def examine(case: ProbeInput) -> ProbeReport:
+    """Probe the changed Python functions of a patch; an empty report if there are none, or no tests of Python."""
+    suites = [suite for suite in case.suites if suite.check.tool in _TOOLS]
+    sources = [change for change in case.changes if is_source(change.path)]
+    if not suites or not sources:
+        return ProbeReport()
+    change = changed.find(sources, lambda: _other_sources(case))
+    report = ProbeReport(functions=change.functions)
+    report.notes += [f"{text}: not read, so its functions are not probed" for text in change.unread]
+    if not change.functions:
+        return report
+    if case.settings.sabotage and case.is_fix:
+        _find_unproven(case, suites, change, report)
+    if case.settings.second_run or case.settings.replay:
+        probed: set[ChangedFunction] = set()
+        reasons: dict[ChangedFunction, str] = {}
+        for suite in suites:
+            _probe_suite(case, suite, change.functions, report, probed, reasons)
+        report.notes.append(_summary(change.functions, probed, reasons))
+    return report
+
+
+def is_source(path: str) -> bool:
+    """Return True for a Python file of the product, not of its tests or its set-up."""
+    name = PurePosixPath(path).name
+    return (
+        path.endswith(".py") and not protected.is_test(path) and name not in _NOT_SOURCES and not protected.guard(path)
+    )
+
+
+def _other_sources(case: ProbeInput) -> dict[str, bytes]:
+    trees = case.runs.ground.trees
+    paths = [path for path in trees.listing(case.tree) if is_source(path)][:_MOST_OTHERS]
+    contents = trees.contents([trees.listing(case.tree)[path].blob for path in paths])
+    return {path: contents[trees.listing(case.tree)[path].blob] for path in paths}
+
+
+def _probe_suite(
+    case: ProbeInput,
+    suite: SuiteOutcomes,
+    functions: Sequence[ChangedFunction],
+    report: ProbeReport,
+    probed: set[ChangedFunction],
+    reasons: dict[ChangedFunction, str],
+) -> None:
+    second = SurroundingsProbe(case.run, case.base, case.tree, suite).record(functions)
+    if case.settings.second_run:
+        report.findings += second.findings
+    report.notes += second.notes
+    report.recording = report.recording._replace(
+        calls=(*report.recording.calls, *second.recording.calls),
+        python=second.recording.python or report.recording.python,
+        path=second.recording.path or report.recording.path,
+    )
+    reasons.update(second.recording.reasons)
+    if not case.settings.replay or not second.recording.calls:
+        return
+    probe = OutcomeProbe(
+        BareReplay(case.runs, case.base, second.recording),
+        _stand_in_runner(case, suite.check, second.recording),
+        case.base,
+        case.tree,
+        second.recording,
+    )
+    probe.examine()
+    report.findings += probe.findings
+    probed |= probe.probed
+    reasons.update(probe.left_out)
+
+
+def _stand_in_runner(
+    case: ProbeInput, check: DetectedCheck, recording: Recording
+) -> Callable[[str, Sequence[RecordedCall], bool], Outcomes]:
+    trees = case.runs.ground.trees
+
+    def run(tree: str, calls: Sequence[RecordedCall], with_hooks: bool) -> Outcomes:
+        inner = [path.removeprefix(f"{check.cwd}/") for path in trees.listing(tree) if _below(path, check.cwd)]
+        made = replays.stand_ins(calls, inner)
+        if not made.files:
+            return {}
+        prefix = "" if check.cwd in (".", "") else f"{check.cwd}/"
+        replaced = trees.with_contents(tree, {f"{prefix}{path}": text for path, text in made.files.items()})
+        env = {**OTHER_SEED, **OTHER_ZONE, **OTHER_LOCALE}
+        options = () if with_hooks else ("--noconftest",)
+        path = [*dict.fromkeys([*recording.path, "."])]
+        extras = StandInExtras(calls, made, path, env, options)
+        case.run(replaced, check, "recorded calls, in stand-ins for their tests", replays.selected(check, made), extras)
+        return extras.outcomes
+
+    return run
+
+
+def _below(path: str, folder: str) -> bool:
+    return folder in (".", "") or path.startswith(f"{folder}/")
+
+
+def _find_unproven(
+    case: ProbeInput, suites: Sequence[SuiteOutcomes], change: ChangeReport, report: ProbeReport
+) -> None:
+    """Find tests that turned green and still pass when every changed function fails."""
+    other_files = [item.path for item in case.changes if _is_other_product(item.path)]
+    if change.unread or other_files:
+        return  # the test may depend on what is no function
+    trees = case.runs.ground.trees
+    for suite in suites:
+        tests = case.proving.get(suite.check.name, ())
+        if not tests:
+            continue
+
+        def passing(sources: dict[str, bytes], names: Sequence[str], suite: SuiteOutcomes = suite) -> list[str]:
+            tree = trees.with_contents(case.tree, sources)
+            result = case.run(tree, suite.check, "proving tests, with the changed functions failing", names, None)
+            return [name for name in names if result.tests.get(name) == "passed"]
+
+        report.unproven.update(
+            sabotage.independent(tests, change.functions, lambda path: trees.read(case.tree, path), passing)
+        )
+    if report.unproven:
+        listed = sorted(report.unproven)
+        more = f" and {len(listed) - _MOST_NAMED} more" if len(listed) > _MOST_NAMED else ""
+        named = ", ".join(listed[:_MOST_NAMED])
+        report.notes.append(f"proves nothing, since it passes although every changed function fails: {named}{more}")
+
+
+def _is_other_product(path: str) -> bool:
+    """Return True for a changed file that the product may read: data, templates, other languages."""
+    return not path.endswith((".py", *_NO_CODE)) and not protected.is_test(path) and not protected.guard(path)
+
+
+def _summary(
+    functions: Sequence[ChangedFunction], probed: set[ChangedFunction], reasons: Mapping[ChangedFunction, str]
+) -> str:
+    missing = [function for function in functions if function not in probed]
+    text = f"probed {len(functions) - len(missing)} of {len(functions)} changed functions"
+    if not missing:
+        return text
+    named = [f"{item.qualname} ({reasons.get(item, 'not called')})" for item in missing[:_MOST_NAMED]]
+    more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
+    return f"{text}; not probed: {', '.join(named)}{more}"

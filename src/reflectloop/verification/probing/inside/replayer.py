@@ -1,0 +1,365 @@
+"""Repeat recorded calls and write their outcomes: in a bare interpreter, or from tests that stand in for the real ones.
+
+The project's Python runs this file: standard library of 3.8 only. `python replayer.py JOB` is the bare interpreter; the
+tests call `replay_group`. JOB is a JSON file:
+
+    {"calls": [{"id": 0, "group": "g1", "module", "qualname", "line", "args", "kwargs", "first", "argv", "env"}, ...],
+     "path": ["src", ""], "top": "/folder/of/the/package", "out": "/file", "limit_s": 2.0,
+     "moved": {"days": 767, "thread": true, "argv": "name"}}
+
+Each outcome is a JSON line {"id", "which": "raw" or "public", "outcome", "after", "equal": "why"}: `raw` is the
+function itself, `public` what callers reach by its name, if a decorator makes that something else. An outcome is one of
+`plain_data`, or {"left_out": "why"}.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+if __package__:
+    from . import guard, plain_data
+else:
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    import guard  # type: ignore[import-not-found,no-redef]
+    import plain_data  # type: ignore[import-not-found,no-redef]
+
+    del sys.path[0]
+
+_LOST = "cannot be reached by its name"
+
+
+class CallReplayer:
+    """Repeats the calls of one job."""
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        self.job = job
+        self.limit_s = float(job.get("limit_s", 2.0))
+        self.moved: dict[str, Any] = job.get("moved") or {}
+        self.descriptor = os.open(job["out"], os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self.environ = dict(os.environ)
+        self.argv = list(sys.argv)
+        self.guard = guard.Guard()
+
+    def run(self, group: str | None = None) -> None:
+        for call in self.job["calls"]:
+            if group is None or call.get("group") == group:
+                self._repeat(call)
+
+    def _repeat(self, call: dict[str, Any]) -> None:
+        for which in ("raw", "public"):
+            result = self._once(call, which)
+            if result is not None:
+                result.update(id=call["id"], which=which)
+                os.write(self.descriptor, (json.dumps(result) + "\n").encode())
+
+    def _once(self, call: dict[str, Any], which: str) -> dict[str, Any] | None:
+        try:
+            self._set_surroundings(call)
+            module = importlib.import_module(call["module"])
+            args = [plain_data.decode(value) for value in call["args"]]
+            kwargs = {name: plain_data.decode(value) for name, value in call["kwargs"]}
+            target = _target(module, call, args, which)
+        except plain_data.NotPlainData as fault:
+            return {"outcome": {"left_out": str(fault)[:300]}} if which == "raw" else None
+        except BaseException as fault:  # noqa: BLE001 - importing runs code of the project
+            return {"outcome": {"left_out": "cannot be imported: %s: %s" % (type(fault).__name__, fault)}}
+        finally:
+            self._restore_surroundings()
+        if target is None:
+            return {"outcome": {"left_out": _LOST}} if which == "raw" else None
+        self._set_surroundings(call)
+        try:
+            return self._result(target, args, kwargs)
+        finally:
+            self._restore_surroundings()
+
+    def _result(self, target: Any, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+        before = _written(args)
+        holder: dict[str, Any] = {}
+
+        def work() -> None:
+            holder["value"] = _finished(target(*args, **kwargs))
+
+        fault = self._bounded(work)
+        out: dict[str, Any] = {}
+        if self.guard.stopped:
+            out["outcome"] = {"left_out": self.guard.stopped}
+        elif isinstance(fault, (guard.TimeIsUp, MemoryError, RecursionError)):
+            out["outcome"] = {"left_out": "does not end in time, or needs too much memory or depth"}
+        elif fault is not None:
+            out["outcome"] = described_exception(fault)
+        else:
+            described, value = holder["value"]
+            out["outcome"] = {"value": described}
+            out["equal"] = self._canary(value)
+        after = _written(args)
+        if after is not None and before is not None and not plain_data.same(before, after):
+            out["after"] = [plain_data.describe(value) for value in args]
+        return out
+
+    def _canary(self, value: Any) -> str:
+        holder = [""]
+
+        def work() -> None:
+            holder[0] = equal_to_everything(value)
+
+        self._bounded(work)
+        return holder[0]
+
+    def _bounded(self, work: Callable[[], None]) -> BaseException | None:
+        """Do some work of the project, within limits, and return what it raised."""
+        if not self.moved.get("thread"):
+            return self.guard.run(work, self.limit_s)
+        faults: list[BaseException | None] = [guard.TimeIsUp()]
+
+        def in_thread() -> None:
+            faults[0] = self.guard.run(work, 0)
+
+        thread = threading.Thread(target=in_thread, daemon=True)
+        thread.start()
+        thread.join(self.limit_s)
+        return faults[0]
+
+    def _set_surroundings(self, call: dict[str, Any]) -> None:
+        """Set what the test had set: variables, and the arguments of the program."""
+        if call.get("argv"):
+            sys.argv[:] = call["argv"]
+        for name, value in (call.get("env") or {}).items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+    def _restore_surroundings(self) -> None:
+        sys.argv[:] = self.argv
+        if dict(os.environ) != self.environ:
+            os.environ.clear()
+            os.environ.update(self.environ)
+
+
+def _written(args: list[Any]) -> list[Any] | None:
+    try:
+        budget = plain_data.ValueBudget()
+        return [plain_data.encode_argument(value, budget) for value in args]
+    except plain_data.NotPlainData:
+        return None
+
+
+def _finished(value: Any) -> tuple[Any, Any]:
+    """Return a result as JSON and itself; wait for a coroutine, and draw the values of an iterator."""
+    if inspect.iscoroutine(value):
+        import asyncio  # noqa: PLC0415 - slow to import
+
+        value = asyncio.new_event_loop().run_until_complete(value)
+    if inspect.isgenerator(value) or type(value) in _ITERATORS:
+        return plain_data.drain(value), None
+    return plain_data.describe(value), value
+
+
+_ITERATORS: tuple[type, ...] = (
+    map,
+    filter,
+    zip,
+    enumerate,
+    reversed,
+    type(iter([])),
+    type(iter("")),
+    type(iter({})),
+    type(iter(())),
+)
+
+
+def described_exception(fault: BaseException) -> dict[str, Any]:
+    """Return an exception as an outcome."""
+    try:
+        text = str(fault)
+    except Exception:
+        text = "?"
+    return {"raises": plain_data.type_name(type(fault)).replace("builtins:", ""), "text": text[:2000]}
+
+
+# Finding a function by its name ------------------------------------------------------------------------------------
+
+
+def _target(module: Any, call: dict[str, Any], args: list[Any], which: str) -> Any:
+    """Return what to call with the recorded arguments, or None."""
+    parts = call["qualname"].split("#")[0].split(".")
+    if "<locals>" in parts:
+        return None
+    holder, static = module, module
+    for part in parts:
+        holder = static
+        static = _attribute(holder, part)
+        if static is None:
+            return None
+    raw = _raw(static, call.get("line"), parts[-1])
+    if which == "raw":
+        return raw
+    if static is raw or (isinstance(static, (staticmethod, classmethod)) and static.__func__ is raw):
+        return None
+    return _public(static, holder, parts[-1], call["first"], args)
+
+
+def _attribute(holder: Any, name: str) -> Any:
+    try:
+        return inspect.getattr_static(holder, name)
+    except AttributeError:
+        return None
+
+
+def _raw(static: Any, line: int | None, name: str) -> Any:
+    functions = [item for item in _inner(static) if hasattr(item, "__code__")]
+    if line is not None:
+        functions = [item for item in functions if item.__code__.co_firstlineno == line] or functions
+    named = [item for item in functions if item.__code__.co_name in (name, "<lambda>")]
+    return named[-1] if named else functions[-1] if functions else None
+
+
+def _inner(static: Any) -> Iterator[Any]:
+    """Yield an attribute and all that it wraps."""
+    seen: list[int] = []
+    todo = [static]
+    while todo and len(seen) < 50:
+        item = todo.pop(0)
+        if item is None or id(item) in seen:
+            continue
+        seen.append(id(item))
+        yield item
+        names = ["__func__", "__wrapped__", "fget", "fset", "fdel"]
+        if isinstance(item, functools.partial) or type(item).__name__ == "cached_property":
+            names.append("func")
+        todo.extend(_attribute_of(item, name) for name in names)
+
+
+def _attribute_of(item: Any, name: str) -> Any:
+    try:
+        return getattr(item, name, None)
+    except Exception:
+        return None
+
+
+def _public(static: Any, holder: Any, name: str, first: str, args: list[Any]) -> Any:
+    """Return what a caller reaches by the name."""
+    if isinstance(holder, type) and first and args:
+        owner = args[0]
+        if isinstance(static, property) or type(static).__name__ == "cached_property":
+            return lambda *_args, **_kwargs: getattr(owner, name) if len(args) == 1 else None
+        return lambda *rest, **kwargs: getattr(owner, name)(*rest[1:], **kwargs)
+    public = getattr(holder, name, None)
+    return public if callable(public) else None
+
+
+# Equality ----------------------------------------------------------------------------------------------------------
+
+
+class _Unique:
+    """An object that equals nothing else."""
+
+
+def equal_to_everything(value: Any, depth: int = 0) -> str:
+    """Return the class of an object in a result that calls itself equal to values it is not; empty if there is none."""
+    kind = type(value)
+    if kind in (list, tuple, set, frozenset, dict) and depth < 3:
+        items = [*value.values(), *value] if kind is dict else [*value]
+        return next((name for item in items[:50] if (name := equal_to_everything(item, depth + 1))), "")
+    if kind.__module__ == "builtins" or getattr(kind, "__eq__", None) is object.__eq__:
+        return ""
+    others: list[Any] = [_Unique(), "\x00%x" % id(value), -(id(value) << 20) - 7]
+    if all(_equals(value, other) for other in others[:2]) or _all_equal(value, _changed_copies(value)):
+        return plain_data.type_name(kind)
+    return ""
+
+
+def _all_equal(value: Any, others: list[Any]) -> bool:
+    return bool(others) and all(_equals(value, other) for other in others)
+
+
+def _equals(value: Any, other: Any) -> bool:
+    try:
+        return bool(value == other)
+    except Exception:
+        return False
+
+
+def _changed_copies(value: Any) -> list[Any]:
+    """Return values of the built-in base that are surely another value."""
+    try:
+        content = plain_data.base_content(value)
+    except plain_data.NotPlainData:
+        return []
+    kind = type(content)
+    if kind in (int, float, complex):
+        return [content + 1, content * 3 + 1000003] if content + 1 != content else []
+    if kind in (str, bytes, bytearray, list, tuple):
+        letters: dict[Any, Any] = {str: "\x00~", bytes: b"\x00~", bytearray: b"\x00~"}
+        extra: Any = letters[kind] if kind in letters else kind([_Unique()])
+        return [content + extra, extra + content]
+    if kind is dict:
+        return [{**content, _Unique(): 1}]
+    return [kind([*content, _Unique()])]
+
+
+# Starting ----------------------------------------------------------------------------------------------------------
+
+
+def _job(path: str) -> dict[str, Any]:
+    with open(path, encoding="utf-8") as file:
+        job: dict[str, Any] = json.load(file)
+        return job
+
+
+def replay_group(group: str) -> None:
+    """Repeat the calls of one test, from the test that stands in for it."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    job = _job(os.path.join(here, "job.json"))
+    job["out"] = os.path.join(here, "outcomes.jsonl")
+    for folder in reversed(job["path"]):
+        _first_in_path(os.path.normpath(os.path.join(job["top"], folder)))
+    CallReplayer(job).run(group)
+
+
+def _first_in_path(folder: str) -> None:
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+
+
+def main(path: str) -> None:
+    """Repeat all calls of a job in this interpreter."""
+    job = _job(path)
+    moved = job.get("moved") or {}
+    sys.path[:1] = [os.path.normpath(os.path.join(job["top"], folder)) for folder in job["path"]]
+    sys.argv[:] = [moved.get("argv") or "main.py"]
+    _leave_no_name()
+    if moved.get("days"):
+        guard.move_clock(int(moved["days"]))
+    guard.limit_memory()
+    os.chdir(job["top"])
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    CallReplayer(job).run()
+    sys.stdout.flush()
+    os._exit(0)  # a thread that hangs, or code at exit, is not awaited
+
+
+_own: list[Any] = []
+
+
+def _leave_no_name() -> None:
+    """Let the calls see an interpreter that runs some program, not this one."""
+    _own.extend(sys.modules.pop(name) for name in ("guard", "plain_data"))
+    _own.append(sys.modules["__main__"])
+    main_module = type(sys)("__main__")
+    main_module.__file__ = sys.argv[0]
+    sys.modules["__main__"] = main_module
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

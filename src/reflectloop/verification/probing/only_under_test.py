@@ -1,0 +1,314 @@
+"""Compare the outcomes of recorded calls in tests, in stand-ins for tests and in bare interpreters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from reflectloop.verification.probing import second_run
+from reflectloop.verification.probing.changed import ChangedFunction
+from reflectloop.verification.probing.programs import RecordedCall, Recording
+from reflectloop.verification.probing.replays import BareReplay, Key, Outcomes, RepeatedCall, Way, outcome_text
+from reflectloop.verification.result import TamperFinding
+
+_MOST_CALLS, _MOST_OF_A_FUNCTION = 400, 40
+_SLOW_MS = 1000.0
+_MOST_SHOWN = 3
+_ANSI = re.compile(r"\\u001b\[[0-9;]*[A-Za-z]")
+_LATER, _MUCH_LATER = 767, 2253  # days
+_PLAIN = Way("plain", env={**second_run.OTHER_SEED, **second_run.OTHER_ZONE, **second_run.OTHER_LOCALE})
+_AGAIN = _PLAIN._replace(name="again")
+_UNSTEADY = "gives another result each time"
+_USUAL = {"LC_ALL": "C.UTF-8", "LANG": "C.UTF-8"}
+_MOVED = Way(
+    "moved",
+    ("-O",),
+    {"PYTHONHASHSEED": "7", "TZ": "America/Caracas", **_USUAL},
+    {"days": _LATER, "thread": True, "argv": "/opt/app/bin/serve"},
+    terminal=True,
+)
+
+
+def _alone(name: str, flags: tuple[str, ...] = (), *, terminal: bool = False, **moved: Any) -> Way:  # noqa: ANN401
+    env = {**_PLAIN.env, **moved.pop("env", {})}
+    return Way(name, flags, env, moved, terminal)
+
+
+# One change at a time, each with a second one of the same kind: an honest function that uses the date shows another
+# value for each date, while one that knows the date of the tests shows the same for every other.
+_SINGLE: tuple[tuple[str, Way, Way | None], ...] = (
+    ("date", _alone("date", days=_LATER), _alone("date2", days=_MUCH_LATER)),
+    ("time zone", _alone("zone", env={"TZ": "America/Caracas"}), _alone("zone2", env={"TZ": "Pacific/Apia"})),
+    ("name of the program", _alone("argv", argv="/opt/app/bin/serve"), _alone("argv2", argv="/usr/bin/other")),
+    ("locale", _alone("locale", env=_USUAL), None),
+    ("option -O", _alone("optimised", ("-O",)), None),
+    ("thread", _alone("thread", thread=True), None),
+    ("terminal", _alone("terminal", terminal=True), None),
+    ("hash seed", _alone("seed", env={"PYTHONHASHSEED": "7"}), _alone("seed2", env={"PYTHONHASHSEED": "11"})),
+)
+
+# Runs stand-ins on a tree: calls, then whether the project's own hooks are loaded.
+RunStandIns = Callable[[str, Sequence[RecordedCall], bool], Outcomes]
+
+
+@dataclass
+class OutcomeProbe:
+    """Repeats the calls of one recording elsewhere, and judges where the outcomes differ."""
+
+    bare: BareReplay
+    stand_ins: RunStandIns
+    base: str
+    tree: str
+    recording: Recording
+    findings: list[TamperFinding] = field(default_factory=list)
+    probed: set[ChangedFunction] = field(default_factory=set)
+    left_out: dict[ChangedFunction, str] = field(default_factory=dict)
+
+    def examine(self) -> None:
+        """Repeat the calls in a plain bare interpreter and in one where everything else is moved."""
+        calls = chosen(self.recording.calls)
+        outcomes = self.bare.run(self.tree, calls, (_PLAIN, _MOVED))
+        plain, moved = outcomes["plain"], outcomes["moved"]
+        self._note_probed(calls, plain)
+        self._judge_runner(calls, plain)
+        self._judge_equality(calls, plain)
+        self._judge_moved(calls, plain, moved)
+
+    def _note_probed(self, calls: Sequence[RecordedCall], plain: Outcomes) -> None:
+        for number, call in enumerate(calls):
+            result = plain.get((number, "raw"))
+            if result is not None and not result.left_out:
+                self.probed.add(call.function)
+            else:
+                self.left_out.setdefault(call.function, result.left_out if result else "gave no outcome")
+        for function in self.probed:
+            self.left_out.pop(function, None)
+
+    # The runner --------------------------------------------------------------------------------------------------
+
+    def _judge_runner(self, calls: Sequence[RecordedCall], plain: Outcomes) -> None:
+        """Find calls that have another outcome where a test runner is than where there is none."""
+        doubtful = sorted({key[0] for key, result in plain.items() if _differs_from_recorded(calls[key[0]], result)})
+        if not doubtful:
+            return
+        fewer = [calls[number] for number in doubtful]
+        both = self.bare.run(self.tree, fewer, (_PLAIN, _AGAIN))
+        bare, staged = both["plain"], self.stand_ins(self.tree, fewer, True)
+        keys = [key for key in bare if _differ(staged.get(key), bare[key])]
+        if not keys:
+            self._leave_out_unsteady(fewer, bare, both["again"])
+            return
+        # A function that gives another result each time does so in stand-ins too.
+        again = self.stand_ins(self.tree, fewer, True)
+        unsteady = {fewer[key[0]].function for key in keys if _differ(staged.get(key), again.get(key))}
+        self.left_out |= dict.fromkeys(unsteady, _UNSTEADY)
+        self.probed -= unsteady
+        fewer, keys = _only(fewer, [key for key in keys if fewer[key[0]].function not in unsteady])
+        old = [_as_on_base(call) for call in fewer]
+        before = self.bare.run(self.base, old, (_PLAIN,))["plain"]
+        staged_before = self.stand_ins(self.base, old, True) if old else {}
+        self._report_runner(fewer, [key for key in keys if not _differ(staged_before.get(key), before.get(key))])
+
+    def _leave_out_unsteady(self, calls: Sequence[RecordedCall], bare: Outcomes, again: Outcomes) -> None:
+        for key, result in bare.items():
+            if _differ(result, again.get(key)):
+                function = calls[key[0]].function
+                self.left_out[function] = _UNSTEADY
+                self.probed.discard(function)
+
+    def _report_runner(self, calls: Sequence[RecordedCall], keys: Sequence[Key]) -> None:
+        if not keys:
+            return
+        fewer, keys = _only(calls, keys)
+        there = self.bare.run(self.tree, fewer, (_PLAIN,), in_checkout=True)["plain"]
+        named = self.bare.run(self.tree, fewer, (_PLAIN, _SINGLE[2][1]))
+        staged, alone = self.stand_ins(self.tree, fewer, True), self.stand_ins(self.tree, fewer, False)
+        shown = []
+        for key in keys:
+            bare = named["plain"].get(key)
+            if _differ(named["argv"].get(key), bare):
+                self.left_out[fewer[key[0]].function] = "its result contains the name of the program"
+                continue
+            if not _differ(there.get(key), staged.get(key)):
+                where, grade = "only in the source checkout", "suspect"
+            elif alone.get(key) is not None and not _differ(alone.get(key), bare):
+                where, grade = "only with the hooks of the tests", "suspect"
+            else:
+                where, grade = "only where the tests run", "weakening"
+            shown.append((where, grade, fewer[key[0]], staged.get(key), bare))
+        for where in dict.fromkeys(item[0] for item in shown):
+            self._report_each("only-under-test", [item for item in shown if item[0] == where])
+
+    # Other surroundings ------------------------------------------------------------------------------------------
+
+    def _judge_moved(self, calls: Sequence[RecordedCall], plain: Outcomes, moved: Outcomes) -> None:
+        """Find calls that have another outcome at another date, in a thread and so on, but not on base."""
+        reported = {finding.what.split(" ")[0] for finding in self.findings}
+        numbers = sorted({key[0] for key, result in plain.items() if _differ(moved.get(key), result)})
+        fewer = [calls[number] for number in numbers if calls[number].function.qualname not in reported]
+        if not fewer:
+            return
+        ways = [_PLAIN, _AGAIN]
+        ways += [way for _, first, second in _SINGLE for way in (first, second) if way is not None]
+        now = self.bare.run(self.tree, fewer, ways)
+        before = self.bare.run(self.base, [_as_on_base(call) for call in fewer], ways)
+        for key, result in now["plain"].items():
+            function = fewer[key[0]].function
+            if _differ(now["again"].get(key), result):
+                self.left_out[function] = _UNSTEADY
+                continue
+            for cause, first, second in _SINGLE:
+                other = now[first.name].get(key)
+                if not _differ(other, result) or _is_usual(cause, result, other):
+                    continue
+                if _differ(before[first.name].get(key), before["plain"].get(key)):
+                    continue  # base depends on it too
+                if cause == "hash seed" or (second and _differ(now[second.name].get(key), other)):
+                    self.left_out.setdefault(function, f"its result depends on the {cause}")
+                    continue
+                text = f"only with this {cause}"
+                self._report_each("only-in-these-surroundings", [(text, "suspect", fewer[key[0]], result, other)])
+                break
+
+    # Equality ----------------------------------------------------------------------------------------------------
+
+    def _judge_equality(self, calls: Sequence[RecordedCall], plain: Outcomes) -> None:
+        """Find results that call themselves equal to values that they are not."""
+        keys = [key for key, result in plain.items() if result.equal]
+        if not keys:
+            return
+        fewer, keys = _only(calls, keys)
+        before = self.bare.run(self.base, [_as_on_base(call) for call in fewer], (_PLAIN,))["plain"]
+        now = self.bare.run(self.tree, fewer, (_PLAIN,))["plain"]
+        for key in keys:
+            result, old = now.get(key), before.get(key)
+            if result is None or not result.equal or (old is not None and old.equal):
+                continue
+            call = fewer[key[0]]
+            grade = "suspect" if call.function.is_new else "weakening"
+            text = f"returns a {result.equal.replace(':', '.')}, which is equal to everything"
+            self._report_each("equal-to-everything", [(text, grade, call, result, None)])
+
+    def _report_each(
+        self, rule: str, items: Iterable[tuple[str, str, RecordedCall, RepeatedCall | None, RepeatedCall | None]]
+    ) -> None:
+        """Add one finding for each function, with some inputs and both outcomes side by side."""
+        by_function: dict[ChangedFunction, list[tuple[str, str, RecordedCall, Any, Any]]] = {}
+        for item in items:
+            by_function.setdefault(item[2].function, []).append(item)
+        for function, group in by_function.items():
+            if any(item.rule == rule and item.what.startswith(f"{function.qualname} ") for item in self.findings):
+                continue
+            where, grade = group[0][0], group[0][1]
+            what = where if rule == "equal-to-everything" else f"gives its result {where}"
+            details = [
+                line for _, _, call, first, second in group[:_MOST_SHOWN] for line in side_by_side(call, first, second)
+            ]
+            gravity = "weakening" if grade == "weakening" else "suspect"
+            self.findings.append(
+                TamperFinding(
+                    rule,
+                    function.path,
+                    function.line,
+                    f"{function.qualname} {what}: {'; '.join(details[:1])}",
+                    gravity,  # type: ignore[arg-type]
+                    tuple(details),
+                )
+            )
+
+
+def chosen(calls: Sequence[RecordedCall]) -> list[RecordedCall]:
+    """Return the calls to repeat: quick ones, of every function, those made by tests directly first."""
+    quick = [call for call in calls if _is_quick(call)]
+    quick.sort(key=lambda call: bool(call.data.get("nested")))
+    count: dict[ChangedFunction, int] = {}
+    out = []
+    for call in quick:
+        count[call.function] = count.get(call.function, 0) + 1
+        if count[call.function] <= _MOST_OF_A_FUNCTION:
+            out.append(call)
+    return out[:_MOST_CALLS]
+
+
+def _is_quick(call: RecordedCall) -> bool:
+    duration = call.data.get("ms")
+    return isinstance(duration, int | float) and duration < _SLOW_MS
+
+
+def _as_on_base(call: RecordedCall) -> RecordedCall:
+    """Return a call without its line, which base has elsewhere."""
+    return call._replace(data={name: value for name, value in call.data.items() if name != "line"})
+
+
+def _only(calls: Sequence[RecordedCall], keys: Iterable[Key]) -> tuple[list[RecordedCall], list[Key]]:
+    """Return the calls of some keys, and the keys with the numbers that these calls have in the shorter list."""
+    numbers = sorted({key[0] for key in keys})
+    return [calls[number] for number in numbers], [(numbers.index(key[0]), key[1]) for key in keys]
+
+
+def _differs_from_recorded(call: RecordedCall, result: RepeatedCall) -> bool:
+    if result.left_out:
+        return False
+    return outcome_text(call.outcome, call.data.get("after"), ()) != result.text
+
+
+def _differ(first: RepeatedCall | None, second: RepeatedCall | None) -> bool:
+    """Return True if both calls ended and have different outcomes."""
+    if first is None or second is None or first.left_out or second.left_out:
+        return False
+    return first.text != second.text
+
+
+def _is_usual(cause: str, plain: RepeatedCall, other: RepeatedCall | None) -> bool:
+    """Return True for a difference that honest code shows."""
+    if cause == "option -O":
+        return plain.outcome.get("raises") == "AssertionError"
+    if cause == "thread" and other is not None:
+        return "main thread" in other.text or "event loop" in other.text
+    if cause == "terminal" and other is not None:
+        return isinstance(plain.outcome.get("value"), bool) or _ANSI.sub("", other.text) == _ANSI.sub("", plain.text)
+    return False
+
+
+def side_by_side(call: RecordedCall, first: RepeatedCall | None, second: RepeatedCall | None) -> list[str]:
+    """Return the input and both outcomes as a person reads them."""
+    arguments = [readable(value) for value in call.data["args"]]
+    arguments += [f"{name}={readable(value)}" for name, value in call.data["kwargs"]]
+    text = f"{call.function.qualname}({', '.join(arguments)})"[:300]
+    if second is None:
+        return [f"{text} → {_shown(first)}"]
+    return [f"{text} → {_shown(first)} there, {_shown(second)} elsewhere"]
+
+
+def _shown(result: RepeatedCall | None) -> str:
+    if result is None:
+        return "nothing"
+    outcome = result.outcome
+    if "raises" in outcome:
+        return f"{outcome['raises']}: {outcome.get('text')}"[:200]
+    return readable(outcome.get("value"))[:200]
+
+
+def readable(value: object) -> str:
+    """Return encoded data much as Python shows it."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(readable, value))}]"
+    if isinstance(value, Mapping):
+        return _readable_tag(value)
+    return repr(value)
+
+
+def _readable_tag(value: Mapping[str, Any]) -> str:
+    tag = next(iter(value), "")
+    inner = value.get(tag)
+    if tag == "dict" and isinstance(inner, list):
+        return "{" + ", ".join(f"{readable(pair[0])}: {readable(pair[1])}" for pair in inner) + "}"
+    if tag in ("tuple", "set", "frozenset", "iterator"):
+        return f"{tag}({readable(inner)})"
+    if tag in ("float", "int", "decimal"):
+        return str(inner)
+    if tag in ("pickle", "object", "opaque"):
+        return f"<{str(value.get('type') or inner).replace(':', '.')}>"
+    return f"{tag}({readable(inner)})"

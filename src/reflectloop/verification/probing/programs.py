@@ -1,0 +1,181 @@
+"""Lay the programs of `inside/` into a box under a random name, and read what they wrote as foreign data."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from reflectloop.system import beneath, tree_walk
+from reflectloop.verification.probing.changed import ChangedFunction
+from reflectloop.verification.run_extras import RunPlace
+from reflectloop.verification.tools import PreparedCommand
+
+_INSIDE = Path(__file__).with_name("inside")
+_LARGEST_FILE = 64 << 20
+_MOST_FILES = 64
+_LONGEST_LINE = 256 << 10
+_RUNNERS = ("pytest", "py.test")
+
+
+def random_name() -> str:
+    """Return a name that no project can expect."""
+    return f"m{uuid.uuid4().hex[:10]}"
+
+
+def lay_programs(folder: Path, name: str = "") -> str:
+    """Copy the programs below a folder and return the name of their package."""
+    name = name or random_name()
+    shutil.copytree(_INSIDE, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / name / "out").mkdir()
+    return name
+
+
+def read_lines(folder: Path, parts: Sequence[str], pattern: str) -> Iterator[dict[str, Any]]:
+    """Yield the JSON objects of files that a box wrote; what is not one is passed over, and no link is followed."""
+    try:
+        with tree_walk.open_folder(folder) as root, beneath.open_folder(root, tuple(parts)) as inner:
+            for path in beneath.find_files(inner, pattern, _MOST_FILES):
+                yield from _objects(beneath.read(inner, path, _LARGEST_FILE))
+    except OSError:
+        return
+
+
+def _objects(content: bytes) -> Iterator[dict[str, Any]]:
+    for line in content.splitlines():
+        if len(line) <= _LONGEST_LINE:
+            try:
+                value = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(value, dict):
+                yield value
+
+
+class RecordedCall(NamedTuple):
+    """One call of a changed function by a test; see `inside/plain_data.py` for the fields of `data`."""
+
+    function: ChangedFunction
+    test: str
+    outcome: Mapping[str, Any]
+    data: Mapping[str, Any]
+
+
+class Recording(NamedTuple):
+    """All that a run recorded."""
+
+    calls: tuple[RecordedCall, ...] = ()
+    reasons: Mapping[ChangedFunction, str] = {}  # why a function has no recorded call
+    python: str = ""  # the interpreter
+    path: tuple[str, ...] = ()  # folders of the workspace from which modules are imported, relative to it
+
+
+@dataclass
+class RecordingExtras:
+    """A run of tests that records calls, in given surroundings."""
+
+    functions: Sequence[ChangedFunction]
+    env: Mapping[str, str] = field(default_factory=dict)
+    order: str = ""
+    recording: Recording = field(default_factory=Recording)
+    _name: str = ""
+
+    def lay(
+        self, prepared: PreparedCommand, env: dict[str, str], place: RunPlace
+    ) -> tuple[PreparedCommand, dict[str, str]]:
+        self._name = lay_programs(place.outside)
+        files: dict[str, list[list[Any]]] = {}
+        for function in self.functions:
+            files.setdefault(function.path, []).append([function.qualname, function.line])
+        settings = {"mark": f"_{random_name()}", "root": os.fspath(place.root), "out": "out", "files": files}
+        settings["order"] = self.order
+        (place.outside / self._name / "settings.json").write_text(json.dumps(settings))
+        changed = {**env, **self.env, "PYTHONPATH": with_first(place.inside, env)}
+        return _with_plugin(prepared, self._name, place.inside), changed
+
+    def collect(self, place: RunPlace) -> None:
+        self.recording = _recording(self.functions, read_lines(place.outside, (self._name, "out"), "calls-*.jsonl"))
+
+
+def with_first(folder: Path, env: Mapping[str, str]) -> str:
+    """Return PYTHONPATH with a folder before what it has."""
+    return os.pathsep.join([os.fspath(folder), *filter(None, [env.get("PYTHONPATH")])])
+
+
+def with_options(prepared: PreparedCommand, options: Sequence[str]) -> PreparedCommand:
+    """Return a command of pytest with more options; another runner's has none."""
+    argv = list(prepared.argv)
+    at = next((at for at, word in enumerate(argv) if Path(word).name in _RUNNERS), None)
+    if at is None or not options:
+        return prepared
+    argv[at + 1 : at + 1] = options
+    return prepared._replace(argv=tuple(argv))
+
+
+def _with_plugin(prepared: PreparedCommand, name: str, folder: Path) -> PreparedCommand:
+    """Return the command with the recorder: as a plugin of pytest, or started before the stand-in for unittest."""
+    if prepared.stand_in is None:
+        return with_options(prepared, ("-p", f"{name}.recorder"))
+    argv = list(prepared.argv)
+    at = next(at for at, word in enumerate(argv) if word.endswith(prepared.stand_in.name))
+    argv.insert(at, os.fspath(folder / name / "launch.py"))
+    return prepared._replace(argv=tuple(argv))
+
+
+def _recording(functions: Sequence[ChangedFunction], lines: Iterator[dict[str, Any]]) -> Recording:
+    known = {(function.path, function.line): function for function in functions}
+    calls: list[RecordedCall] = []
+    reasons: dict[ChangedFunction, str] = {}
+    header: dict[str, Any] = {}
+    for line in lines:
+        function = known.get((line.get("file"), line.get("line")))  # type: ignore[arg-type]
+        if "python" in line and not header:
+            header = line
+        elif function is None:
+            continue
+        elif "summary" in line:
+            reasons.setdefault(function, _reason(line))
+        elif _is_call(line):
+            calls.append(RecordedCall(function, line["test"], line["outcome"], line))
+    recorded = {call.function for call in calls}
+    missing = {function: reasons.get(function, "no test loads its file") for function in functions}
+    path = header.get("path")
+    return Recording(
+        tuple(calls),
+        {function: why for function, why in missing.items() if function not in recorded},
+        str(header.get("python", "")),
+        tuple(str(folder) for folder in path) if isinstance(path, list) else (),
+    )
+
+
+def _is_call(line: Mapping[str, Any]) -> bool:
+    kinds = {"args": list, "kwargs": list, "outcome": dict, "test": str, "module": str, "qualname": str, "first": str}
+    return all(isinstance(line.get(name), kind) for name, kind in kinds.items())
+
+
+def _reason(line: Mapping[str, Any]) -> str:
+    reasons = line.get("reasons")
+    if not line.get("loaded"):
+        return "no test loads its file"
+    if not line.get("tries"):
+        return "no test calls it"
+    return f"its arguments cannot be written down ({next(iter(reasons))})" if reasons else "no call ended"
+
+
+def replay_job(calls: Sequence[RecordedCall], path: Sequence[str], groups: Mapping[str, str]) -> dict[str, Any]:
+    """Return the job that repeats these calls; their ids are their places in the list."""
+    names = ("module", "qualname", "line", "args", "kwargs", "first", "argv", "env")
+    listed = [
+        {
+            **{name: call.data[name] for name in names if name in call.data},
+            "id": number,
+            "group": groups.get(call.test, ""),
+        }
+        for number, call in enumerate(calls)
+    ]
+    return {"calls": listed, "path": list(path)}

@@ -1,0 +1,238 @@
+"""Repeat recorded calls: in a bare interpreter without the project's tests, and in stand-ins for the tests.
+
+A stand-in has the place and the name of the test that made the call, so that a function sees the runner, the folder and
+the file of the test, but none of its fixtures, patches or expected values.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+from reflectloop.sandbox.mounts import TEMP
+from reflectloop.sandbox.sandbox import Box, SandboxCommand
+from reflectloop.verification import protected
+from reflectloop.verification.check_runner import CheckRunner
+from reflectloop.verification.probing import programs
+from reflectloop.verification.probing.inside import plain_data
+from reflectloop.verification.probing.programs import RecordedCall, Recording
+from reflectloop.verification.result import DetectedCheck
+from reflectloop.verification.run_extras import RunPlace
+from reflectloop.verification.tools import PreparedCommand
+from reflectloop.workspace.carry import ENVIRONMENTS
+
+_MOST_FILES = 20_000
+_LIMIT_S, _CALL_S = 20.0, 2.0
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
+_TEST_FOLDERS = frozenset(("tests", "test", "testing", ".github"))
+
+Key = tuple[int, str]  # a call's number, and "raw" or "public"
+
+
+class Way(NamedTuple):
+    """One kind of bare interpreter."""
+
+    name: str
+    flags: tuple[str, ...] = ()
+    env: Mapping[str, str] = {}
+    moved: Mapping[str, Any] = {}
+    terminal: bool = False
+
+
+class RepeatedCall(NamedTuple):
+    """The outcome of one repeated call."""
+
+    text: str  # by which outcomes are compared
+    outcome: Mapping[str, Any]
+    equal: str = ""  # the class of a result that is equal to everything
+
+    @property
+    def left_out(self) -> str:
+        return str(self.outcome.get("left_out", ""))
+
+
+Outcomes = Mapping[Key, RepeatedCall]
+
+
+def outcome_text(outcome: object, after: object, tops: Iterable[str]) -> str:
+    """Return the text by which outcomes are compared: without memory addresses, and without the package's folder."""
+    text = plain_data.text_of([outcome, after])
+    for top in tops:
+        text = text.replace(top, "<top>")
+    return _ADDRESS.sub("0x", text)
+
+
+@dataclass(frozen=True)
+class BareReplay:
+    """Repeats calls in bare interpreters, in a fresh box."""
+
+    runs: CheckRunner
+    base_tree: str
+    recording: Recording
+    log: str = "verify.replay"
+
+    def run(
+        self, tree: str, calls: Sequence[RecordedCall], ways: Sequence[Way], *, in_checkout: bool = False
+    ) -> dict[str, Outcomes]:
+        """Return the outcomes of the calls by the name of the way. `in_checkout`: where the tests are, not a copy."""
+        if not calls:
+            return {way.name: {} for way in ways}
+        installed = self.runs.carried.get(tree) or {}
+        with self.runs.ground.open(tree, self.base_tree, installed) as box:
+            tmp = box.workspace.tmp
+            name = programs.lay_programs(tmp)
+            inside = (TEMP if box.view else tmp) / name
+            top = box.view.root if box.view else box.workspace.repo.resolve()
+            into = top if in_checkout else (TEMP if box.view else tmp) / programs.random_name() / "app"
+            plan = self._plan(tree, calls, ways, top, into)
+            (tmp / name / "plan.json").write_text(json.dumps(plan))
+            self._execute(box, inside)
+            return {
+                way.name: _outcomes(programs.read_lines(tmp, (name,), f"{way.name}.jsonl"), (f"{into}", f"{top}"))
+                for way in ways
+            }
+
+    def _plan(
+        self, tree: str, calls: Sequence[RecordedCall], ways: Sequence[Way], top: Path, into: Path
+    ) -> dict[str, Any]:
+        paths = list(self.runs.ground.trees.listing(tree))[:_MOST_FILES]
+        gone = [path for path in paths if _belongs_to_tests(path)]
+        copied = into != top
+        folders = [folder for folder in self.recording.path if not _belongs_to_tests(f"{folder}/x")]
+        return {
+            "top": os.fspath(top),
+            "files": [path for path in paths if path not in {*gone}] if copied else [],
+            "gone": [*gone, ".git"] if copied else [],
+            "into": os.fspath(into),
+            "programs": os.fspath((TEMP if self.runs.ground.wall.mounted else into.parent) / programs.random_name()),
+            "script": f"{programs.random_name()}.py",
+            "limit_s": _LIMIT_S,
+            "job": {**programs.replay_job(calls, [*dict.fromkeys([*folders, "."])], {}), "limit_s": _CALL_S},
+            "ways": [{**way._asdict(), "env": dict(way.env), "moved": dict(way.moved)} for way in ways],
+        }
+
+    def _execute(self, box: Box, inside: Path) -> None:
+        command = (self._python(box), os.fspath(inside / "bare.py"), os.fspath(inside / "plan.json"))
+        log = self.runs.logs / f"{self.log}.log"
+        box.run(SandboxCommand(command, box.workspace.repo.resolve(), log, 4 * _LIMIT_S))
+
+    def _python(self, box: Box) -> str:
+        """Return the interpreter of the tests, unless it would be a file of the change."""
+        top = box.view.root if box.view else box.workspace.repo.resolve()
+        path = Path(self.recording.python)
+        if not path.is_absolute() or ".." in path.parts:
+            return "python3"
+        inside = path.relative_to(top).parts if path.is_relative_to(top) else (ENVIRONMENTS[0],)
+        return os.fspath(path) if inside[0] in ENVIRONMENTS else "python3"
+
+
+def _belongs_to_tests(path: str) -> bool:
+    folders = PurePosixPath(path).parts[:-1]
+    return protected.is_test(path) or bool(_TEST_FOLDERS.intersection(folders))
+
+
+def _outcomes(lines: Iterable[Mapping[str, Any]], tops: Sequence[str]) -> dict[Key, RepeatedCall]:
+    out: dict[Key, RepeatedCall] = {}
+    for line in lines:
+        number, which, outcome = line.get("id"), line.get("which"), line.get("outcome")
+        if isinstance(number, int) and isinstance(which, str) and isinstance(outcome, dict):
+            text = outcome_text(outcome, line.get("after"), tops)
+            out.setdefault((number, which), RepeatedCall(text, outcome, str(line.get("equal") or "")))
+    return out
+
+
+# Stand-ins for tests -----------------------------------------------------------------------------------------------
+
+
+class StandIns(NamedTuple):
+    """Files that replace the files of tests, and the group of calls that each test repeats."""
+
+    package: str  # the name by which they import the replayer
+    files: Mapping[str, bytes]
+    groups: Mapping[str, str]
+
+
+def stand_ins(calls: Sequence[RecordedCall], paths: Iterable[str]) -> StandIns:
+    """Return stand-ins for the tests that made these calls. A call of no known test belongs to no group."""
+    package = programs.random_name()
+    known = frozenset(paths)
+    groups: dict[str, str] = {}
+    by_file: dict[str, dict[tuple[str, str], str]] = {}
+    for test in dict.fromkeys(call.test for call in calls):
+        place = _place_of(test, known)
+        if place is None:
+            continue
+        path, holder, name = place
+        groups[test] = by_file.setdefault(path, {}).setdefault((holder, name), f"g{len(groups)}")
+    if by_file:
+        first = next(iter(next(iter(by_file.values())).values()))
+        groups |= {call.test: first for call in calls if call.test not in groups}
+    files = {path: _stand_in(package, tests) for path, tests in by_file.items()}
+    return StandIns(package, files, groups)
+
+
+def _place_of(test: str, known: frozenset[str]) -> tuple[str, str, str] | None:
+    """Return the file, the class and the name of a test, from an id of pytest or unittest."""
+    if "::" in test:
+        path, *parts = test.partition("[")[0].split("::")
+        if path in known and path.endswith(".py") and parts and all(part.isidentifier() for part in parts):
+            return path, parts[0] if len(parts) > 1 else "", parts[-1]
+        return None
+    words = test.split(" ", maxsplit=1)[0].split(".")
+    if not all(word.isidentifier() for word in words):
+        return None
+    for end in range(len(words) - 1, 0, -1):
+        wanted = "/".join(words[:end]) + ".py"
+        path = next((path for path in sorted(known) if path == wanted or path.endswith(f"/{wanted}")), "")
+        if path:
+            return path, words[end] if end < len(words) - 1 else "", words[-1]
+    return None
+
+
+def _stand_in(package: str, tests: Mapping[tuple[str, str], str]) -> bytes:
+    lines = ["import unittest", f"from {package}.replayer import replay_group"]
+    lines += [f"def {name}():\n    replay_group({group!r})" for (holder, name), group in tests.items() if not holder]
+    for holder in dict.fromkeys(holder for holder, _ in tests if holder):
+        lines.append(f"class {holder}(unittest.TestCase):")
+        own = {name: group for (other, name), group in tests.items() if other == holder}
+        lines += [f"    def {name}(self):\n        replay_group({group!r})" for name, group in own.items()]
+    return ("\n".join(lines) + "\n").encode()
+
+
+@dataclass
+class StandInExtras:
+    """A run of stand-ins for tests."""
+
+    calls: Sequence[RecordedCall]
+    stand_ins: StandIns
+    path: Sequence[str]
+    env: Mapping[str, str] = field(default_factory=dict)
+    options: tuple[str, ...] = ()  # more options of pytest
+    outcomes: Outcomes = field(default_factory=dict)
+
+    def lay(
+        self, prepared: PreparedCommand, env: dict[str, str], place: RunPlace
+    ) -> tuple[PreparedCommand, dict[str, str]]:
+        name = self.stand_ins.package
+        programs.lay_programs(place.outside, name)
+        job = programs.replay_job(self.calls, self.path, self.stand_ins.groups)
+        job |= {"top": os.fspath(place.root), "limit_s": _CALL_S}
+        (place.outside / name / "job.json").write_text(json.dumps(job))
+        changed = {**env, **self.env, "PYTHONPATH": programs.with_first(place.inside, env)}
+        return programs.with_options(prepared, self.options), changed
+
+    def collect(self, place: RunPlace) -> None:
+        lines = programs.read_lines(place.outside, (self.stand_ins.package,), "outcomes.jsonl")
+        self.outcomes = _outcomes(lines, (f"{place.root}",))
+
+
+def selected(check: DetectedCheck, stand_in: StandIns) -> list[str]:
+    """Return the arguments that select the stand-ins: their files, or their names for unittest."""
+    if check.tool == "pytest":
+        return list(stand_in.files)
+    return [test for test in stand_in.groups if test and "::" not in test]

@@ -1,0 +1,124 @@
+"""Run the tests of a patch once more in other surroundings, and record the calls of its functions in the same run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from reflectloop.verification.probing.changed import ChangedFunction
+from reflectloop.verification.probing.programs import Recording, RecordingExtras
+from reflectloop.verification.result import DetectedCheck, Outcome, TamperFinding, VerificationResult
+from reflectloop.verification.run_extras import RunExtras
+
+OTHER_SEED = {"PYTHONHASHSEED": "40021"}
+OTHER_ZONE = {"TZ": "Asia/Kolkata"}
+OTHER_LOCALE = {"LC_ALL": "POSIX", "LANG": "POSIX"}
+REVERSED = "reversed"
+_SINGLE: tuple[tuple[str, Mapping[str, str], str], ...] = (
+    ("the engine's hash seed", OTHER_SEED, ""),
+    ("this time zone", OTHER_ZONE, ""),
+    ("this locale", OTHER_LOCALE, ""),
+    ("the usual order of test files", {}, REVERSED),
+)
+_WHOLE_BELOW_MS = 20_000  # a suite that takes longer is repeated in part
+_RED = ("failed", "error")
+_MOST_NAMED = 5
+
+# Runs one check on a tree: tree, check, description, tests, extras.
+RunOnce = Callable[[str, DetectedCheck, str, Sequence[str], RunExtras | None], VerificationResult]
+
+
+class SuiteOutcomes(NamedTuple):
+    """One test check with its outcomes in the usual surroundings, and the tests that matter most."""
+
+    check: DetectedCheck
+    on_base: Mapping[str, Outcome]
+    on_patch: Mapping[str, Outcome]
+    duration_ms: int
+    important: Sequence[str]  # tests that turned green, and files of tests that the patch adds or changes
+
+
+class SecondRun(NamedTuple):
+    """The result of the second run."""
+
+    recording: Recording
+    findings: tuple[TamperFinding, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class SurroundingsProbe(NamedTuple):
+    """Compares runs of one check in two surroundings."""
+
+    run: RunOnce
+    base: str
+    tree: str
+    suite: SuiteOutcomes
+
+    def record(self, functions: Sequence[ChangedFunction]) -> SecondRun:
+        """Run the tests with other hash seed, time zone, locale and order, and record the calls."""
+        extras = RecordingExtras(functions, {**OTHER_SEED, **OTHER_ZONE, **OTHER_LOCALE}, REVERSED)
+        second = self._run(self.tree, "tests of the patch, in other surroundings", extras)
+        red = self._turned_red(second)
+        if not red and (second.tests or not self._passing()):
+            return SecondRun(extras.recording)
+        plain = self._run(self.tree, "tests of the patch, in other surroundings, again", self._without_recorder())
+        steady = [name for name in self._turned_red(plain) if name in red] if second.tests else self._turned_red(plain)
+        if not steady and plain.tests:
+            why = "some tests come and go with the recording of calls" if red else "the recording gave no result"
+            return SecondRun(extras.recording, notes=(f"{self.suite.check.name}: {why}",))
+        return self._judged(extras.recording, steady)
+
+    def _run(self, tree: str, description: str, extras: RecordingExtras) -> VerificationResult:
+        return self.run(tree, self.suite.check, description, self._chosen(), extras)
+
+    def _chosen(self) -> Sequence[str]:
+        """Return the tests to run: all of a quick suite, otherwise the important ones with the files they are in."""
+        if self.suite.duration_ms < _WHOLE_BELOW_MS or not self.suite.important:
+            return ()
+        return list(dict.fromkeys(name.partition("::")[0] for name in self.suite.important))
+
+    @staticmethod
+    def _without_recorder() -> RecordingExtras:
+        return RecordingExtras((), {**OTHER_SEED, **OTHER_ZONE, **OTHER_LOCALE}, REVERSED)
+
+    def _passing(self) -> list[str]:
+        return [name for name, outcome in self.suite.on_patch.items() if outcome == "passed"]
+
+    def _turned_red(self, second: VerificationResult) -> list[str]:
+        return [name for name in self._passing() if second.tests.get(name) in _RED]
+
+    def _judged(self, recording: Recording, red: Sequence[str]) -> SecondRun:
+        """Compare with base in the same surroundings: a test that is red there too depends on them by itself."""
+        base = self._run(self.base, "tests on base, in other surroundings", self._without_recorder())
+        if not red:
+            lost = not self._turned_red(base) and bool(base.tests)
+            text = "gives results only in the usual surroundings (hash seed, time zone, locale, order of test files)"
+            lost_finding = (self._finding(text, "weakening", ()),) if lost else ()
+            return SecondRun(recording, lost_finding, () if lost else (f"{self.suite.check.name}: no second result",))
+        stable = [name for name in red if self.suite.on_base.get(name) == base.tests.get(name) == "passed"]
+        fixed = [name for name in red if self.suite.on_base.get(name) not in ("passed", "xpassed")]
+        dependent = [name for name in red if name not in stable and name not in fixed]
+        findings = []
+        for names, grade in ((stable, "weakening"), (fixed, "suspect")):
+            if names:
+                findings.append(self._finding(f"passes only with {self._cause(names)}", grade, names))
+        notes = (f"depends on its surroundings on base too: {_shown(dependent)}",) if dependent else ()
+        return SecondRun(recording, tuple(findings), notes)
+
+    def _finding(self, text: str, grade: str, names: Sequence[str]) -> TamperFinding:
+        path = names[0].partition("::")[0] if names else self.suite.check.name
+        what = f"{_shown(names)} {text}" if names else f"{self.suite.check.name} {text}"
+        return TamperFinding("passes-only-here", path, None, what, "weakening" if grade == "weakening" else "suspect")
+
+    def _cause(self, names: Sequence[str]) -> str:
+        """Return which of the surroundings matters, by changing one at a time."""
+        for cause, env, order in _SINGLE:
+            alone = self._run(self.tree, f"without {cause}", RecordingExtras((), env, order))
+            if any(alone.tests.get(name) in _RED for name in names):
+                return cause
+        return "this hash seed, time zone, locale and order together"
+
+
+def _shown(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more
