@@ -29,6 +29,7 @@ from reflectloop.verification.used_files import find_used_files
 from reflectloop.verification.verdict import CheckComparison, PatchTests, PlanCheckResult, Verdict, VerdictReason
 
 _TRIES = 2  # repetitions of a newly failing test, before it counts
+_REPETITIONS = 4  # of a test that comes and goes, on the patch and on base
 _MOST_FLAKES = 50  # more tests than this do not fail by chance
 _RED = ("failed", "error")
 _SOURCES = (
@@ -345,12 +346,29 @@ class SealedVerification:
             if all(alone.tests.get(name, "failed") in _RED for name in suspects):
                 continue
             full_run = self._again(self.tree, check, "once more, whole")
-            return [name for name in suspects if full_run.tests.get(name, "failed") not in _RED]
+            flaky = [name for name in suspects if full_run.tests.get(name, "failed") not in _RED]
+            return self._not_made_flaky(check, flaky) if flaky else []
         for _ in range(_TRIES):  # a test that fails on base too, now and then, was flaky before the change
             on_base = self._again(self.case.base, check, "newly failing tests on base again", suspects)
             if flaky := [name for name in suspects if on_base.tests.get(name) in _RED]:
                 return flaky
         return []
+
+    def _not_made_flaky(self, check: DetectedCheck, names: Sequence[str]) -> list[str]:
+        """Return the tests that failed once only, or that come and go on base too.
+
+        One that is repeated equally often on both sides and is unstable with the change alone is a regression.
+        """
+        unstable = self._red_at_times(self.tree, check, names)
+        before = self._red_at_times(self.case.base, check, sorted(unstable)) if unstable else set()
+        return [name for name in names if name not in unstable or name in before]
+
+    def _red_at_times(self, tree: str, check: DetectedCheck, names: Sequence[str]) -> set[str]:
+        red: set[str] = set()
+        for _ in range(_REPETITIONS):
+            again = self._again(tree, check, "unstable tests, repeated", names)
+            red |= {name for name in names if again.tests.get(name) in _RED}
+        return red
 
     def _again(self, tree: str, check: DetectedCheck, description: str, only: Sequence[str] = ()) -> VerificationResult:
         """Repeat a check in its own workspace, so that files left by the first run cannot help the second."""
@@ -456,6 +474,8 @@ class SealedVerification:
                 return []
             if _died(again):
                 break  # seen twice, and each time takes as long as the limit allows
+        if self.runs.ground.settings.verify.second_run and probing.applies(judged.check, self.changes):
+            return remaining  # the second run repeats them, in other surroundings
         again = self._again(green, judged.check, "green on base + patch, once more", remaining)
         return [name for name in remaining if again.tests.get(name) == "passed"]
 

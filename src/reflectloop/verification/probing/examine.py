@@ -27,6 +27,7 @@ from reflectloop.verification.result import ChangedFile, DetectedCheck, TamperFi
 _TOOLS = ("pytest", "unittest")
 _NO_CODE = (".md", ".rst", ".txt", ".toml", ".cfg", ".ini", ".yml", ".yaml", ".lock")
 _NOT_SOURCES = ("setup.py", "conftest.py", "noxfile.py")
+_SWITCHES = ("second_run", "replay", "sabotage")
 _MOST_OTHERS = 2000  # files that may read a changed name
 _MOST_NAMED = 5
 
@@ -59,24 +60,33 @@ class ProbeReport:
 
 def examine(case: ProbeInput) -> ProbeReport:
     """Probe the changed Python functions of a patch; an empty report if there are none, or no tests of Python."""
-    suites = [suite for suite in case.suites if suite.check.tool in _TOOLS]
     sources = [change for change in case.changes if is_source(change.path)]
-    if not suites or not sources:
+    suites = [suite for suite in case.suites if applies(suite.check, case.changes) and _some_pass(suite)]
+    if not suites:
         return ProbeReport()
     change = changed.find(sources, lambda: _other_sources(case))
     report = ProbeReport(functions=change.functions)
     report.notes += [f"{text}: not read, so its functions are not probed" for text in change.unread]
-    if not change.functions:
-        return report
-    if case.settings.sabotage and case.is_fix:
+    report.notes += [f"[verify] {name} is switched off" for name in _SWITCHES if not getattr(case.settings, name)]
+    if case.settings.sabotage and case.is_fix and change.functions:
         _find_unproven(case, suites, change, report)
-    if case.settings.second_run or case.settings.replay:
+    if case.settings.second_run or (case.settings.replay and change.functions):
         probed: set[ChangedFunction] = set()
         reasons: dict[ChangedFunction, str] = {}
         for suite in suites:
             _probe_suite(case, suite, change.functions, report, probed, reasons)
-        report.notes.append(_summary(change.functions, probed, reasons))
+        if case.settings.replay and change.functions:
+            report.notes.append(_summary(change.functions, probed, reasons))
     return report
+
+
+def applies(check: DetectedCheck, changes: Sequence[ChangedFile]) -> bool:
+    """Return True if a check runs tests of Python and the patch changes Python sources."""
+    return check.tool in _TOOLS and any(is_source(change.path) and change.after is not None for change in changes)
+
+
+def _some_pass(suite: SuiteOutcomes) -> bool:
+    return any(outcome == "passed" for outcome in suite.on_patch.values())
 
 
 def is_source(path: str) -> bool:
@@ -106,6 +116,7 @@ def _probe_suite(
     if case.settings.second_run:
         report.findings += second.findings
     report.notes += second.notes
+    report.unproven.update(second.unsteady)
     report.recording = report.recording._replace(
         calls=(*report.recording.calls, *second.recording.calls),
         python=second.recording.python or report.recording.python,

@@ -23,6 +23,7 @@ _SINGLE: tuple[tuple[str, Mapping[str, str], str], ...] = (
 _WHOLE_BELOW_MS = 20_000  # a suite that takes longer is repeated in part
 _RED = ("failed", "error")
 _MOST_NAMED = 5
+_REPEATS = 4
 
 # Runs one check on a tree: tree, check, description, tests, extras.
 RunOnce = Callable[[str, DetectedCheck, str, Sequence[str], RunExtras | None], VerificationResult]
@@ -44,6 +45,7 @@ class SecondRun(NamedTuple):
     recording: Recording
     findings: tuple[TamperFinding, ...] = ()
     notes: tuple[str, ...] = ()
+    unsteady: tuple[str, ...] = ()  # tests that come and go with the patch
 
 
 class SurroundingsProbe(NamedTuple):
@@ -62,11 +64,14 @@ class SurroundingsProbe(NamedTuple):
         if not red and (second.tests or not self._passing()):
             return SecondRun(extras.recording)
         plain = self._run(self.tree, "tests of the patch, in other surroundings, again", self._without_recorder())
-        steady = [name for name in self._turned_red(plain) if name in red] if second.tests else self._turned_red(plain)
-        if not steady and plain.tests:
-            why = "some tests come and go with the recording of calls" if red else "the recording gave no result"
-            return SecondRun(extras.recording, notes=(f"{self.suite.check.name}: {why}",))
-        return self._judged(extras.recording, steady)
+        if not second.tests and plain.tests:
+            red = self._turned_red(plain)
+            if not red:
+                return SecondRun(extras.recording, notes=(f"{self.suite.check.name}: no call could be recorded",))
+        steady = [name for name in self._turned_red(plain) if name in red]
+        loose = [name for name in red if name not in steady]
+        out = self._judged(extras.recording, steady) if steady or not plain.tests else SecondRun(extras.recording)
+        return self._with_unsteady(out, loose) if loose and plain.tests else out
 
     def _run(self, tree: str, description: str, extras: RecordingExtras) -> VerificationResult:
         return self.run(tree, self.suite.check, description, self._chosen(), extras)
@@ -104,6 +109,23 @@ class SurroundingsProbe(NamedTuple):
                 findings.append(self._finding(f"passes only with {self._cause(names)}", grade, names))
         notes = (f"depends on its surroundings on base too: {_shown(dependent)}",) if dependent else ()
         return SecondRun(recording, tuple(findings), notes)
+
+    def _with_unsteady(self, out: SecondRun, loose: Sequence[str]) -> SecondRun:
+        """Repeat tests that failed once, equally often on the patch and on base."""
+        on_patch = self._red_at_times(self.tree, loose)
+        on_base = self._red_at_times(self.base, on_patch) if on_patch else []
+        worse = [name for name in on_patch if name not in on_base and self.suite.on_base.get(name) == "passed"]
+        text = f"comes and goes with the change; on base it passed {_REPEATS} of {_REPEATS} times"
+        findings = (self._finding(text, "weakening", worse),) if worse else ()
+        return out._replace(findings=(*out.findings, *findings), unsteady=tuple(on_patch))
+
+    def _red_at_times(self, tree: str, names: Sequence[str]) -> list[str]:
+        red: set[str] = set()
+        for _ in range(_REPEATS):
+            extras = self._without_recorder()
+            result = self.run(tree, self.suite.check, "tests that failed once, again", names, extras)
+            red |= {name for name in names if result.tests.get(name) in _RED}
+        return [name for name in names if name in red]
 
     def _finding(self, text: str, grade: str, names: Sequence[str]) -> TamperFinding:
         path = names[0].partition("::")[0] if names else self.suite.check.name
