@@ -21,6 +21,7 @@ class ChangedFunction(NamedTuple):
     line: int  # of its first decorator, or of `def` or `lambda`
     is_new: bool = False  # base has no function of this name
     direct: bool = True  # False if only a name that it reads changed
+    base_line: int = 0  # its line on base, or 0
 
     @property
     def label(self) -> str:
@@ -88,9 +89,10 @@ def _changed(path: str, old: _SourceModule, new: _SourceModule, names: set[str])
     for qualname, function in new.functions.items():
         known = old.functions.get(qualname)
         if known is None or known.dump != function.dump:
-            yield ChangedFunction(path, qualname, function.line, known is None)
+            line = known.line if known else 0
+            yield ChangedFunction(path, qualname, function.line, known is None, base_line=line)
         elif names & function.names:
-            yield ChangedFunction(path, qualname, function.line, is_new=False, direct=False)
+            yield ChangedFunction(path, qualname, function.line, is_new=False, direct=False, base_line=known.line)
 
 
 def _readers_elsewhere(
@@ -111,7 +113,8 @@ def _readers_elsewhere(
             local = _imported(tree, module, wanted)
             for qualname, function in _read(tree).functions.items():
                 if local & function.names:
-                    yield ChangedFunction(path, qualname, function.line, is_new=False, direct=False)
+                    line = function.line  # this file is as on base
+                    yield ChangedFunction(path, qualname, line, is_new=False, direct=False, base_line=line)
 
 
 def _module_word(path: str) -> str:

@@ -12,7 +12,7 @@ from reflectloop.verification.check_runner import CheckRunner
 from reflectloop.verification.probing import changed, replays, sabotage
 from reflectloop.verification.probing.changed import ChangedFunction, ChangeReport
 from reflectloop.verification.probing.only_under_test import OutcomeProbe
-from reflectloop.verification.probing.programs import RecordedCall, Recording
+from reflectloop.verification.probing.programs import RecordedCall, Recording, RecordingExtras
 from reflectloop.verification.probing.replays import BareReplay, Outcomes, StandInExtras
 from reflectloop.verification.probing.second_run import (
     OTHER_LOCALE,
@@ -131,6 +131,7 @@ def _probe_suite(
         case.base,
         case.tree,
         second.recording,
+        _base_recorder(case, suite.check),
     )
     probe.examine()
     report.findings += probe.findings
@@ -158,6 +159,17 @@ def _stand_in_runner(
         return extras.outcomes
 
     return run
+
+
+def _base_recorder(
+    case: ProbeInput, check: DetectedCheck
+) -> Callable[[Sequence[ChangedFunction], Sequence[str]], Recording]:
+    def record(functions: Sequence[ChangedFunction], tests: Sequence[str]) -> Recording:
+        extras = RecordingExtras(functions, {**OTHER_SEED, **OTHER_ZONE, **OTHER_LOCALE})
+        case.run(case.base, check, "calls of the same tests, on base", tests, extras)
+        return extras.recording
+
+    return record
 
 
 def _below(path: str, folder: str) -> bool:

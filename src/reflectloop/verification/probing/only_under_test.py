@@ -9,6 +9,7 @@ from typing import Any
 
 from reflectloop.verification.probing import second_run
 from reflectloop.verification.probing.changed import ChangedFunction
+from reflectloop.verification.probing.inside import plain_data
 from reflectloop.verification.probing.programs import RecordedCall, Recording
 from reflectloop.verification.probing.replays import BareReplay, Key, Outcomes, RepeatedCall, Way, outcome_text
 from reflectloop.verification.result import TamperFinding
@@ -51,6 +52,8 @@ _SINGLE: tuple[tuple[str, Way, Way | None], ...] = (
 
 # Runs stand-ins on a tree: calls, then whether the project's own hooks are loaded.
 RunStandIns = Callable[[str, Sequence[RecordedCall], bool], Outcomes]
+# Records calls of functions on base, by some tests.
+RecordOnBase = Callable[[Sequence[ChangedFunction], Sequence[str]], Recording]
 
 
 @dataclass
@@ -62,6 +65,7 @@ class OutcomeProbe:
     base: str
     tree: str
     recording: Recording
+    record_on_base: RecordOnBase
     findings: list[TamperFinding] = field(default_factory=list)
     probed: set[ChangedFunction] = field(default_factory=set)
     left_out: dict[ChangedFunction, str] = field(default_factory=dict)
@@ -97,6 +101,7 @@ class OutcomeProbe:
         both = self.bare.run(self.tree, fewer, (_PLAIN, _AGAIN))
         bare, staged = both["plain"], self.stand_ins(self.tree, fewer, True)
         keys = [key for key in bare if _differ(staged.get(key), bare[key])]
+        self._judge_in_test(fewer, {key: staged[key] for key in bare if key in staged and key not in keys})
         if not keys:
             self._leave_out_unsteady(fewer, bare, both["again"])
             return
@@ -110,6 +115,40 @@ class OutcomeProbe:
         before = self.bare.run(self.base, old, (_PLAIN,))["plain"]
         staged_before = self.stand_ins(self.base, old, True) if old else {}
         self._report_runner(fewer, [key for key in keys if not _differ(staged_before.get(key), before.get(key))])
+
+    def _judge_in_test(self, calls: Sequence[RecordedCall], staged: Outcomes) -> None:
+        """Find calls that have their outcome only inside the real test, though it set up nothing that explains it.
+
+        On base, the same call must have the same outcome inside and outside of the test.
+        """
+        keys = [
+            key
+            for key, result in staged.items()
+            if key[1] == "raw"
+            and calls[key[0]].function.base_line
+            and "generator" not in calls[key[0]].outcome
+            and _differs_from_recorded(calls[key[0]], result)
+            and not _set_up(calls[key[0]], result)
+        ]
+        if not keys:
+            return
+        fewer, keys = _only(calls, keys)
+        again = self.stand_ins(self.tree, fewer, True)
+        functions = {call.function: call.function._replace(line=call.function.base_line) for call in fewer}
+        tests = list(dict.fromkeys(call.test for call in fewer if call.test))
+        on_base = self.record_on_base(list(functions.values()), tests)
+        known = {_identity(call): call for call in on_base.calls}
+        before = self.stand_ins(self.base, [_as_on_base(call) for call in fewer], True)
+        shown = []
+        for key in keys:
+            call, old = fewer[key[0]], known.get(_identity(fewer[key[0]]))
+            outside = before.get(key)
+            if old is None or outside is None or outside.left_out or key not in again:
+                continue
+            if _differs_from_recorded(call, again[key]) and not _differs_from_recorded(old, outside):
+                inside = RepeatedCall("", call.outcome)
+                shown.append(("only inside the test", "suspect", call, inside, again[key]))
+        self._report_each("only-in-the-test", shown)
 
     def _leave_out_unsteady(self, calls: Sequence[RecordedCall], bare: Outcomes, again: Outcomes) -> None:
         for key, result in bare.items():
@@ -252,6 +291,18 @@ def _differs_from_recorded(call: RecordedCall, result: RepeatedCall) -> bool:
     if result.left_out:
         return False
     return outcome_text(call.outcome, call.data.get("after"), ()) != result.text
+
+
+def _set_up(call: RecordedCall, result: RepeatedCall) -> bool:
+    """Return True if the test had set up something by which the outcome may differ."""
+    states = call.data.get("states")
+    if call.data.get("patched") or call.data.get("files") or call.data.get("cwd") or not isinstance(states, dict):
+        return True
+    return any(states.get(name, value) != value for name, value in result.states.items())
+
+
+def _identity(call: RecordedCall) -> tuple[str, str, str]:
+    return call.function.path, call.function.qualname, plain_data.text_of([call.data["args"], call.data["kwargs"]])
 
 
 def _differ(first: RepeatedCall | None, second: RepeatedCall | None) -> bool:

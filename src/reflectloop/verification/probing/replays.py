@@ -50,6 +50,7 @@ class RepeatedCall(NamedTuple):
     text: str  # by which outcomes are compared
     outcome: Mapping[str, Any]
     equal: str = ""  # the class of a result that is equal to everything
+    states: Mapping[str, str] = {}  # by module, a hash of its state before the call
 
     @property
     def left_out(self) -> str:
@@ -142,7 +143,9 @@ def _outcomes(lines: Iterable[Mapping[str, Any]], tops: Sequence[str]) -> dict[K
         number, which, outcome = line.get("id"), line.get("which"), line.get("outcome")
         if isinstance(number, int) and isinstance(which, str) and isinstance(outcome, dict):
             text = outcome_text(outcome, line.get("after"), tops)
-            out.setdefault((number, which), RepeatedCall(text, outcome, str(line.get("equal") or "")))
+            states = line.get("states")
+            known = states if isinstance(states, dict) else {}
+            out.setdefault((number, which), RepeatedCall(text, outcome, str(line.get("equal") or ""), known))
     return out
 
 

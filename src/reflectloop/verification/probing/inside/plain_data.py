@@ -4,11 +4,13 @@ The project's Python runs this file: standard library of 3.8 only. A recording i
 
     {"file": "src/pkg/mod.py", "module": "pkg.mod", "qualname": "Cls.method", "line": 12, "test": "tests/t.py::test_a",
      "args": [VALUE, ...], "kwargs": [["name", VALUE], ...], "outcome": OUTCOME, "after": [VALUE, ...], "ms": 0.1,
-     "argv": [...], "cwd": "tests", "env": {"NAME": "value" or null}, "nested": false, "first": "self" or "cls" or ""}
+     "argv": [...], "cwd": "tests", "env": {"NAME": "value" or null}, "nested": false, "first": "self" or "cls" or "",
+     "patched": true, "files": true, "states": {"pkg.mod": "hash"}}
 
 `args` are all positional arguments, with self or cls, as they were at entry; `after` is there if the call changed them.
-`env` are the variables that differ from the start of the session. OUTCOME is {"value": VALUE}, {"raises": "pkg.Error",
-"text": "..."} or {"generator": true}. VALUE is one of
+`env` are the variables that differ from the start of the session; `patched` says that names were patched, `files` that
+the call opened some; `states` are hashes of the plain variables of the project's modules. OUTCOME is {"value": VALUE},
+{"raises": "pkg.Error", "text": "..."} or {"generator": true}. VALUE is one of
 
     null, true, 12, "text", [VALUE, ...]                         None, bool, int below 2**63, str, list
     {"tuple": [...]} {"set": [...]} {"frozenset": [...]}         sets sorted by their JSON text

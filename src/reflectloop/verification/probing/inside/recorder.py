@@ -17,10 +17,11 @@ import threading
 import time
 from typing import Any
 
-from . import plain_data
+from . import plain_data, set_up_state
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _MOST_CALLS, _MOST_OF_A_TEST, _MOST_NESTED = 200, 25, 60  # recorded calls of one function
+_MOST_STATES = 300  # calls with which the state of the project's modules is written
 _MOST_TRIES = 3000  # calls of one function that are looked at
 _MOST_LEFT_OUT = 100  # calls of one function that cannot be written, before it is not looked at any more
 _RUNNER_VARIABLES = ("PYTEST_",)
@@ -61,7 +62,10 @@ class CallRecorder:
                 lines[line] = len(self.functions)
                 self.functions.append(RecordedFunction(file, qualname, line))
         self.test = ""
-        self.open: dict[int, dict[str, Any]] = {}
+        self.patches = set_up_state.PatchCounter()
+        self.watch = set_up_state.FileWatch(self.root)
+        self.open = self.watch.open_calls
+        self.states_left = _MOST_STATES
         self.local = threading.local()
         self.environ = dict(os.environ)
         self.argv = list(sys.argv)
@@ -162,6 +166,7 @@ class CallRecorder:
             "first": first if first in ("self", "cls") and "." in function.qualname else "",
             "nested": nested,
             **self._surroundings(),
+            **self._set_up(),
         }
 
     def _surroundings(self) -> dict[str, Any]:
@@ -178,6 +183,16 @@ class CallRecorder:
             changed = {name: now.get(name) for name in names if not name.startswith(_RUNNER_VARIABLES)}
             if changed:
                 out["env"] = changed
+        return out
+
+    def _set_up(self) -> dict[str, Any]:
+        """Return what else the test may have set up: patched names, and the state of the project's modules."""
+        out: dict[str, Any] = {}
+        if self.patches.any_active:
+            out["patched"] = True
+        if self.states_left > 0:
+            self.states_left -= 1
+            out["states"] = set_up_state.states(self.root)
         return out
 
     def _finish(self, record: dict[str, Any], outcome: Any) -> None:
@@ -363,6 +378,7 @@ _recorder = load() if os.path.exists(os.path.join(_HERE, "settings.json")) else 
 def pytest_runtest_logstart(nodeid: str) -> None:
     if _recorder is not None:
         _recorder.test = nodeid
+        _recorder.patches.follow()
 
 
 def pytest_runtest_logfinish() -> None:

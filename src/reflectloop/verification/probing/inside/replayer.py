@@ -26,11 +26,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 if __package__:
-    from . import guard, plain_data
+    from . import guard, plain_data, set_up_state
 else:
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     import guard  # type: ignore[import-not-found,no-redef]
     import plain_data  # type: ignore[import-not-found,no-redef]
+    import set_up_state  # type: ignore[import-not-found,no-redef]
 
     del sys.path[0]
 
@@ -78,7 +79,8 @@ class CallReplayer:
             return {"outcome": {"left_out": _LOST}} if which == "raw" else None
         self._set_surroundings(call)
         try:
-            return self._result(target, args, kwargs)
+            states = set_up_state.states(os.path.realpath(self.job["top"])) if call.get("states") else None
+            return {**self._result(target, args, kwargs), **({"states": states} if states is not None else {})}
         finally:
             self._restore_surroundings()
 
@@ -354,7 +356,7 @@ _own: list[Any] = []
 
 def _leave_no_name() -> None:
     """Let the calls see an interpreter that runs some program, not this one."""
-    _own.extend(sys.modules.pop(name) for name in ("guard", "plain_data"))
+    _own.extend(sys.modules.pop(name) for name in ("guard", "plain_data", "set_up_state"))
     _own.append(sys.modules["__main__"])
     main_module = type(sys)("__main__")
     main_module.__file__ = sys.argv[0]
