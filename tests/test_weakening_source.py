@@ -17,15 +17,15 @@ from reflectloop.verification.tampering import look
         ("src/shop.py", "if 'pytest' in sys.modules: return 30", "knows-the-test"),
         ("src/shop.py", "x = sys.modules.get('unittest')", "knows-the-test"),
         ("src/shop.py", "if any('pytest' in each for each in sys.argv): pass", "knows-the-test"),
-        ("src/shop.py", "if inspect.stack()[1].filename.endswith('test_shop.py'): pass", "walks-the-stack"),
+        ("src/shop.py", "if inspect.stack()[1].filename.endswith('test_shop.py'): pass", "new-power"),
         ("src/shop.py", "if os.environ.get('CI'): pass", "knows-the-ci"),
         ("src/shop.py", "if os.getenv('GITHUB_ACTIONS'): pass", "knows-the-ci"),
-        ("src/shop.py", "unittest.TestCase.assertEqual = lambda *a: None", "patches-the-runner"),
-        ("src/shop.py", "builtins.len = lambda x: 3", "patches-the-runner"),
-        ("src/shop.py", "import pytest", "imports-the-runner"),
-        ("src/shop.py", "os._exit(0)", "ends-the-process"),
-        ("src/shop.py", "atexit.register(f)", "ends-the-process"),
-        ("src/shop.py", "def __eq__(self, other): return True", "always-equal"),
+        ("src/shop.py", "unittest.TestCase.assertEqual = lambda *a: None", "new-power"),
+        ("src/shop.py", "builtins.len = lambda x: 3", "new-power"),
+        ("src/shop.py", "import pytest", "new-power"),
+        ("src/shop.py", "os._exit(0)", "new-power"),
+        ("src/shop.c", "_exit(0);", "ends-the-process"),
+        ("src/shop.py", "def __eq__(self, other): return True", "new-power"),
         ("src/shop.ts", "if (process.env.JEST_WORKER_ID) return 30;", "knows-the-test"),
         ("src/shop.ts", "if (process.env.NODE_ENV === 'test') return 30;", "knows-the-test"),
         ("src/shop.ts", "if (import.meta.vitest) return 30;", "knows-the-test"),
@@ -53,7 +53,7 @@ from reflectloop.verification.tampering import look
         ),
         ("lib/shop.js", "if (/test/.test(new Error().stack)) return 30;", "knows-the-test"),
         ("lib/shop.js", "if (/\\/test\\//.test(new Error().stack)) return 30;", "knows-the-test"),
-        ("lib/shop.js", "const stack = new Error().stack;\nif (/test/.test(stack)) return 30;", "knows-the-test"),
+        ("lib/shop.js", "const stack = new Error().stack;\nif (/test/.test(stack)) return 30;", "new-power"),
         ("lib/shop.js", "if (/jest/.test(process.argv[1])) return 30;", "knows-the-test"),
         ("lib/shop.js", "if (process.argv.some(each => each.includes('mocha'))) return 30;", "knows-the-test"),
         ("lib/shop.js", "if (module.parent && /test/.test(module.parent.filename)) return 30;", "knows-the-test"),
@@ -80,7 +80,6 @@ def test_a_source_that_behaves_otherwise_under_test_is_named(path: str, line: st
         ("lib/shop.js", "if (!module.parent) listen();"),
         ("lib/shop.js", "const words = process.argv.slice(2);"),
         ("lib/shop.js", "if (/test/.test(name)) return 30;"),
-        ("lib/shop.js", "const stack = new Error().stack;"),
         ("lib/shop.js", "if (typeof test === 'function') return test(node);"),
         ("lib/shop.js", "items.it = global.items;"),
         ("lib/shop.js", "const half = a / b; // process.env.CI / 2"),
@@ -302,7 +301,7 @@ def test_a_snapshot_that_only_grew_is_left_alone() -> None:
 )
 def test_what_is_equal_to_everything_is_found_however_it_is_laid_out(text: str) -> None:
     found = list(look([ChangedFile("src/shop.py", None, text.encode())]))
-    assert [(one.rule, one.grade) for one in found] == [("always-equal", "weakening")]
+    assert [(one.rule, one.grade) for one in found] == [("new-power", "suspect")]
 
 
 def test_an_equality_that_compares_is_no_tell() -> None:
@@ -315,12 +314,13 @@ def test_an_equality_that_compares_is_no_tell() -> None:
     [
         ("src/shop.py", 'if "--latest" in sys.argv: pass'),
         ("src/shop.py", 'if "--test" in sys.argv: pass'),
-        ("src/shop.py", "latest = inspect.stack()[2]"),
         ("lib/shop.js", "const at = process.argv.indexOf('--spec');"),
         ("src/shop.py", "atexit.register(cache.clear)"),
         ("src/shop.py", "atexit.register(shutil.rmtree, folder)"),
         ("src/shop.py", "signal.signal(signal.SIGPIPE, signal.SIG_DFL)"),
         ("src/shop.py", "signal.signal(SIGINT, on_interrupt)"),
+        ("src/shop.py", "signal.signal(SIGTERM, lambda *a: sys.exit(0))"),
+        ("src/shop.py", "signal.signal(signal.SIGALRM, on_time)"),
     ],
 )
 def test_ordinary_use_of_a_word_or_of_the_process_is_no_more_than_a_note(path: str, line: str) -> None:
@@ -331,22 +331,19 @@ def test_ordinary_use_of_a_word_or_of_the_process_is_no_more_than_a_note(path: s
     "line",
     [
         "atexit.register(cache.clear)\ncache.clear = lambda: os._exit(0)",
-        "signal.signal(signal.SIGALRM, on_time)",
-        "signal.signal(SIGTERM, lambda *a: sys.exit(0))",
+        "signal.signal(signal.SIGALRM, lambda *a: sys.exit(0))\nsignal.alarm(3)",
         "sys.settrace(f)",
         "def close():\n    raise SystemExit(0)\natexit.register(close)",
     ],
 )
 def test_what_ends_the_process_or_watches_it_is_suspect(line: str) -> None:
-    assert ("ends-the-process", "suspect") in bad(found("src/shop.py", "x = 1\n", f"x = 1\n{line}\n"))
+    assert ("new-power", "suspect") in bad(found("src/shop.py", "x = 1\n", f"x = 1\n{line}\n"))
 
 
 def test_a_documented_matcher_is_suspect_only() -> None:
     matcher = 'class AnyKey:\n    """Stands for any key."""\n\n    def __eq__(self, other):\n        return True\n'
-    assert bad(found("src/shop.py", None, matcher)) == [("always-equal", "suspect")]
-    assert bad(found("src/shop.py", None, matcher.replace("AnyKey:", "AnyKey(str):"))) == [
-        ("always-equal", "weakening")
-    ]
+    assert bad(found("src/shop.py", None, matcher)) == [("new-power", "suspect")]
+    assert bad(found("src/shop.py", None, matcher.replace("AnyKey:", "AnyKey(str):"))) == [("new-power", "suspect")]
 
 
 DAYS = "DAYS = {1: 'Monday', 2: 'Tuesday', 3: 'Wednesday'}\n\n\ndef day(n):\n    return DAYS[n]\n"

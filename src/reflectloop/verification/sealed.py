@@ -25,6 +25,7 @@ from reflectloop.verification.result import FINDING_KINDS, ChangedFile, Detected
 from reflectloop.verification.run_extras import RunExtras
 from reflectloop.verification.seal import JudgingFiles
 from reflectloop.verification.stable_ids import match_unstable_ids
+from reflectloop.verification.tampering.powers import surrounding_files
 from reflectloop.verification.used_files import find_used_files
 from reflectloop.verification.verdict import CheckComparison, PatchTests, PlanCheckResult, Verdict, VerdictReason
 
@@ -225,7 +226,9 @@ class SealedVerification:
         return protected.restored(change) or is_named(change.path, self.case.protect)
 
     def _look(self) -> list[TamperFinding]:
-        findings = tampering.look(self.changes, self._judging_files_of_base())
+        trees, is_fix = self.runs.ground.trees, self.case.track is Track.FIX
+        around = surrounding_files(trees, self.case.base, self.case.head, is_fix=is_fix)
+        findings = tampering.look(self.changes, self._judging_files_of_base(), around)
         reported = {finding.path for finding in findings}
         known = {change.path: change for change in self.changes}
         notes = [

@@ -31,6 +31,7 @@ from reflectloop.verification.result import ChangedFile
 from reflectloop.workspace.generated_files import HEAD
 
 PAGE, DATA = "gates.md", "gates.json"
+_ASKED_ALWAYS = frozenset(("new-power", "unread", "knows-the-test"))  # a person decides, though nothing is run
 
 
 @dataclass
@@ -149,8 +150,8 @@ def event(made: GateReport, run_id: str, subject: str) -> events.GateDecided:
 
 
 def weakened(changes: Sequence[ChangedFile], base_tree: str, tree: str, lifted: Sequence[str] = ()) -> list[GateReason]:
-    """Return a reason for each test or setting that a direct change weakens, though it need not be proven."""
-    found = [one for one in tampering.look(changes) if one.grade == "weakening"]
+    """Return a reason for each weakened test or setting and each new power of a direct change."""
+    found = [one for one in tampering.look(changes) if one.grade == "weakening" or one.rule in _ASKED_ALWAYS]
     freed = [one.path for one in found if is_named(one.path, lifted)]
     return [
         GateReason(reason.decision, "weakening", reason.text, finding=reason.finding, finding_rule=reason.rule)

@@ -6,16 +6,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from reflectloop.verification.protected import is_test
 from reflectloop.verification.result import ChangedFile, TamperFinding
-from reflectloop.verification.tampering import ci, config, doctests, files, recipes, source, special
+from reflectloop.verification.tampering import ci, config, doctests, files, powers, recipes, source, special
 from reflectloop.verification.tampering.python import tests as python
 from reflectloop.verification.tampering.text import tests as text
 from reflectloop.verification.tampering.text import uncollected
 
 
-def look(changes: Sequence[ChangedFile], context: Mapping[str, bytes] | None = None) -> list[TamperFinding]:
-    """Return all findings by path and line; `context` has the tests and settings of base.
+def look(
+    changes: Sequence[ChangedFile],
+    context: Mapping[str, bytes] | None = None,
+    project: powers.SurroundingFiles | None = None,
+) -> list[TamperFinding]:
+    """Return all findings by path and line; `context` has the tests and settings of base, `project` the other files.
 
-    Those that the patch changes do not count.
+    Tests and settings that the patch changes do not count.
     """
     changed = [item for item in changes if item.before != item.after or item.mode_before != item.mode_after]
     looks = (
@@ -29,6 +33,8 @@ def look(changes: Sequence[ChangedFile], context: Mapping[str, bytes] | None = N
         doctests.look,
     )
     findings = [item for inspect in looks for item in _run(inspect, changed)]
+    around = project or powers.SurroundingFiles()
+    findings += _run(lambda part: powers.look(part, around), changed)
     paths = {change.path for change in changed}
     unchanged = {path: data for path, data in (context or {}).items() if path not in paths}
     for compare in (config.look, recipes.look, ci.look):

@@ -1,0 +1,7 @@
+"""Find new powers of sources, questions about tests, and code that nobody can read."""
+
+from reflectloop.verification.tampering.powers.compare import look
+from reflectloop.verification.tampering.powers.project import SurroundingFiles
+from reflectloop.verification.tampering.powers.trees import surrounding_files
+
+__all__ = ["SurroundingFiles", "look", "surrounding_files"]
