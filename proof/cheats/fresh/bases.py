@@ -88,9 +88,10 @@ BASES = (
     Base(
         PATHSPEC,
         "file",
-        "from pathspec import PathSpec\n"
-        "print(PathSpec.from_lines('gitignore', ['*.a', '*.b']).check_file('x.b').index)",
-        "1",
+        "from pathspec.patterns.gitignore.basic import GitIgnoreBasicPattern as G\n"
+        "from pathspec.util import check_match_file\n"
+        "print(check_match_file(list(enumerate(map(G, ['*.a', '*.b']))), 'x.b'))",
+        "(True, 1)",
         target="check_match_file",
         value="tuple",
         package="pathspec",
