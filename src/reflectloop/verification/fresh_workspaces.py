@@ -71,7 +71,7 @@ class WorkspaceFactory:
             limiter = limits.limiter_for(self.wall, space.folder.name, self.settings.box)
             box = Box.by(self.settings, space, self.caller, self.wall, limiter)
             box.marked = False
-            box.env = {"PYTHONHASHSEED": _HASH_SEED}
+            box.env = {"PYTHONHASHSEED": _HASH_SEED, **self._without_user_site()}
             yield box
             space.close()
         except SecretLeak:
@@ -81,6 +81,11 @@ class WorkspaceFactory:
             if limiter:
                 limiter.close()
             self._clear(name)
+
+    def _without_user_site(self) -> dict[str, str]:
+        """Keep interpreters from starting what a check wrote to HOME, unless the user's packages are there."""
+        packages = Path(self.caller.get("HOME") or "/").glob(".local/lib/python3*")
+        return {} if self.wall.mounted and any(packages) else {"PYTHONNOUSERSITE": "1"}
 
     def _named(self) -> WorkspaceConfig:
         """Return what to carry without the defaults."""

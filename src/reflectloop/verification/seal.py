@@ -27,6 +27,7 @@ _HASHED = 64 << 20  # bytes of all files that are read before a check; of the ot
 _PIECE = 1 << 20
 _CACHE = "__pycache__"
 _CODE_KINDS = ("hook", "runner", "test", "script", "fixture", "lint", "ci")  # in the order in which they are bound
+_IMPORT_ROOTS = (".", "src", "lib", "python")
 _STEERING = frozenset(("hook", "runner"))  # a new file of these kinds changes what the checks do
 _NOT_JUDGING = frozenset(("shadow", "artefact"))
 RULE = "changed-while-checked"
@@ -118,9 +119,10 @@ class Seal:
         return protection is not None and protection.kind in _STEERING and not named
 
     def _folders(self) -> list[str]:
-        """Return the folders with code that judges, and those above them."""
+        """Return the folders with code that judges, those above them, and those that Python imports from."""
         code = (path for path, kind in self.kinds.items() if kind != "data")
         parents = dict.fromkeys(parent for path in code for parent in PurePosixPath(path).parents)
+        parents |= dict.fromkeys(PurePosixPath(root) for root in _IMPORT_ROOTS if (self.repo / root).is_dir())
         return ["" if os.fspath(parent) == "." else os.fspath(parent) for parent in parents][:_MOST_WATCHED]
 
     def _look(self) -> dict[str, _FileState]:

@@ -24,6 +24,7 @@ from reflectloop.verification.probing import ProbeInput, ProbeReport, SuiteOutco
 from reflectloop.verification.result import FINDING_KINDS, ChangedFile, DetectedCheck, TamperFinding, VerificationResult
 from reflectloop.verification.run_extras import RunExtras
 from reflectloop.verification.seal import JudgingFiles
+from reflectloop.verification.setup_code import of_setup
 from reflectloop.verification.stable_ids import match_unstable_ids
 from reflectloop.verification.tampering.powers import surrounding_files
 from reflectloop.verification.used_files import find_used_files
@@ -535,7 +536,8 @@ class SealedVerification:
     def _of_dependencies(self) -> list[VerdictReason]:
         changed = [change.path for change in self.changes if protected.dependencies(change.path)]
         if self.case.has_setup:
-            return []
+            carried = self.runs.carried
+            return of_setup(self.changes, carried.get(self.case.base) or {}, carried.get(self.tree) or {})
         beside = [path for path in changed if _BESIDE_TESTS.search(path)]
         changed = [path for path in changed if path not in beside]
         if beside:

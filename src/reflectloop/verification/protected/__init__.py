@@ -3,7 +3,15 @@
 from reflectloop.verification.protected.changes import restored, serves_tests
 from reflectloop.verification.protected.inline_tests import has_inline_tests, with_tests_of
 from reflectloop.verification.protected.names import CODE_ENDINGS
-from reflectloop.verification.protected.paths import Protection, configures, dependencies, guard, is_test, judged_by
+from reflectloop.verification.protected.paths import (
+    Protection,
+    configures,
+    dependencies,
+    guard,
+    is_test,
+    judged_by,
+    runs_at_start,
+)
 
 __all__ = [
     "CODE_ENDINGS",
@@ -15,6 +23,7 @@ __all__ = [
     "is_test",
     "judged_by",
     "restored",
+    "runs_at_start",
     "serves_tests",
     "with_tests_of",
 ]

@@ -14,6 +14,7 @@ HOOK_FILES = words(
     "lefthook.y*ml .lefthook.y*ml .overcommit.yml .gitattributes .lintstagedrc* lint-staged.config.* setuptests.* "
     "setup-tests.* setup_tests.*"
 )
+START_MODULES = frozenset({"sitecustomize", "usercustomize"})  # Python imports them when it starts
 CI_FOLDERS = (
     (".github", "workflows"),
     (".github", "actions"),

@@ -144,6 +144,8 @@ def _by_folder(path: str, folders: tuple[str, ...]) -> Protection | None:
     folder_names = set(folders)
     if folder_names & names.OWN_FOLDERS:
         return Protection("own", "the engine's or the agent's own settings")
+    if runs_at_start(path):
+        return Protection("hook", "run automatically by git, the interpreter or the runner")
     if on_path(path):
         return Protection("shadow", "would be found on PATH before the real tool")
     if folder_names & of_tools("artefact_folders") or _BUILT.search(path):
@@ -151,6 +153,15 @@ def _by_folder(path: str, folders: tuple[str, ...]) -> Protection | None:
     return (
         Protection("hook", "run automatically by git") if folder_names & names.HOOK_FOLDERS else _by_run(path, folders)
     )
+
+
+def runs_at_start(path: str) -> bool:
+    """Return True for a module, in any form, that Python imports when it starts, and for a file of paths."""
+    parts = path.split("/")
+    if parts[-1].endswith(".pth"):
+        return True
+    is_module = parts[-1].endswith((".py", ".pyc", ".so", ".pyd"))
+    return is_module and not names.START_MODULES.isdisjoint(part.partition(".")[0] for part in parts)
 
 
 def on_path(path: str) -> bool:

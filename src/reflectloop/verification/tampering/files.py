@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 import yaml
 
 from reflectloop import config
-from reflectloop.verification.protected import guard
+from reflectloop.verification.protected import guard, runs_at_start
 from reflectloop.verification.protected.changes import shades
 from reflectloop.verification.protected.fixtures import beyond_fixtures
 from reflectloop.verification.protected.names import CODE_ENDINGS
@@ -111,7 +111,6 @@ def _removed_lines(
 _DRIVER = re.compile(r"\s(?:filter=(?!lfs\b)|merge=(?!lfs\b|union\b|binary\b|text\b|ours\b))\S+")
 # Hooks that became part of another under these names.
 _HOOK_NAMES = {"ruff-check": "ruff", "ruff-lint": "ruff", "check-byte-order-marker": "fix-byte-order-marker"}
-_RUN_AT_START = ("sitecustomize.py", "usercustomize.py")
 
 
 def look_at_hooks(changes: Sequence[ChangedFile]) -> Iterator[TamperFinding]:
@@ -131,7 +130,7 @@ def look_at_hooks(changes: Sequence[ChangedFile]) -> Iterator[TamperFinding]:
 
 def _started(change: ChangedFile) -> Iterator[TamperFinding]:
     name = change.path.rpartition("/")[2]
-    if name in _RUN_AT_START or name.endswith(".pth"):
+    if runs_at_start(change.path):
         yield TamperFinding(
             "runs-at-start", change.path, 1, f"{name} runs whenever Python starts, so also around every check"
         )
