@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -22,6 +23,7 @@ from reflectloop.sandbox.sandbox import Box, SandboxCommand
 from reflectloop.system import beneath, clock, files, tree_walk
 from reflectloop.trust import signing
 from reflectloop.verification import detect, environment_key, evidence, reports, tools
+from reflectloop.verification.builds import carry_output
 from reflectloop.verification.compare import NO_ANSWER
 from reflectloop.verification.fresh_workspaces import WorkspaceFactory
 from reflectloop.verification.observe import TamperWatch
@@ -104,7 +106,7 @@ _FOREIGN_MEMORY = (
     "a remembered result does not have the signature of this user's key: it was changed or written elsewhere; "
     "its check was run again"
 )
-_FORM = 5  # of a cached result: those of another form are computed again
+_FORM = 6  # of a cached result: those of another form are computed again
 
 
 class CheckRun(NamedTuple):
@@ -119,6 +121,7 @@ class CheckRun(NamedTuple):
     restricted: bool = False
     by: str = ""  # the run or verification that ran it
     touched: tuple[str, ...] = ()  # files that judge the change, and that the check changed
+    built: tuple[str, ...] = ()  # files that a build of base made, and that would judge a change
 
 
 @dataclass
@@ -137,6 +140,7 @@ class CheckRunner:
     notes: set[str] = field(default_factory=set)  # remarks for the reader of the verdict
     judging: JudgingFiles = field(default_factory=JudgingFiles)
     touched: TouchedFiles = field(default_factory=TouchedFiles)
+    _built_on_base: set[str] = field(default_factory=set)
     _logs: int = 0
     _hashes: dict[tuple[Path, ...], str] = field(default_factory=dict)
     _runs: int = 0
@@ -177,6 +181,7 @@ class CheckRunner:
         self._orders |= {(name, *chosen.get(name, ())): tuple(ran.result.tests) for name, ran in known.items()}
         for name, ran in known.items():
             self.touched.add(tree, name, ran.touched)
+            self._built_on_base.update(ran.built)
         self.expected_runs -= len(known)
         if tree == self.base_tree:
             for name, ran in known.items():
@@ -186,19 +191,60 @@ class CheckRunner:
         out = dict(known)
         with self.ground.open(tree, self.base_tree, installed) as box:
             self.notes.update(box.workspace.notes)
-            sealed = self.seal(box, tree)
-            for check in checks:
-                if check.kind != "build" and check.name in known:
-                    continue
-                # Tests run also after a build that failed: many do not need it, such as that of an optional extension.
-                limit_s = (limits or {}).get(check.name)
-                with sealed.watched() as touched:
-                    ran = self._run(box, tree, check, words, chosen.get(check.name, ()), limit_s, extras)
-                ran = ran._replace(touched=tuple(sorted(touched)))
-                self.touched.add(tree, check.name, ran.touched)
-                out[check.name] = ran
-                if extras is None:
-                    self._remember(keys[check.name], ran)
+            run = functools.partial(
+                self._run_all, tree=tree, words=words, chosen=chosen, limits=limits or {}, extras=extras
+            )
+            builds = [check for check in checks if check.kind == "build"]
+            others = [check for check in checks if check.kind != "build" and check.name not in known]
+            # Tests run also after a build that failed: many do not need it, such as that of an optional extension.
+            if builds and others and self.ground.wall.mounted:
+                out |= self._built_apart(run, builds, box, tree, installed)
+                out |= run(box, others)
+            else:
+                out |= run(box, [*builds, *others])
+        for name in (check.name for check in (*builds, *others) if extras is None):
+            self._remember(keys[name], out[name])
+        return out
+
+    def _run_all(
+        self,
+        box: Box,
+        checks: Sequence[DetectedCheck],
+        *,
+        tree: str,
+        words: str,
+        chosen: Mapping[str, Sequence[str]],
+        limits: Mapping[str, float],
+        extras: RunExtras | None,
+    ) -> dict[str, CheckRun]:
+        """Run checks in one workspace, and see which judging files each of them changes."""
+        out, sealed = {}, self.seal(box, tree)
+        for check in checks:
+            with sealed.watched() as touched:
+                ran = self._run(box, tree, check, words, chosen.get(check.name, ()), limits.get(check.name), extras)
+            out[check.name] = ran._replace(touched=tuple(sorted(touched)))
+            self.touched.add(tree, check.name, out[check.name].touched)
+        return out
+
+    def _built_apart(
+        self,
+        run: Callable[[Box, Sequence[DetectedCheck]], dict[str, CheckRun]],
+        builds: Sequence[DetectedCheck],
+        box: Box,
+        tree: str,
+        installed: Mapping[Path, Path],
+    ) -> dict[str, CheckRun]:
+        """Run builds in a workspace of their own, and carry what they made to that of the other checks."""
+        with self.ground.open(tree, self.base_tree, installed) as workshop:
+            out = run(workshop, builds)
+            is_base = tree == self.base_tree
+            made = carry_output(
+                workshop, box, self.ground.trees.listing(tree), None if is_base else self._built_on_base
+            )
+        self.notes |= {made.note()} - {""}
+        if is_base:
+            self._built_on_base.update(made.judging)
+            out = {name: ran._replace(built=made.judging) for name, ran in out.items()}
         return out
 
     def seal(self, box: Box, tree: str) -> Seal:
@@ -375,7 +421,7 @@ class CheckRunner:
             result = VerificationResult.model_validate(fields.pop("result"))
             if not self._ids.recall(result.tests, fields.pop("ids")):
                 return None
-            fields["touched"] = tuple(map(str, fields["touched"]))
+            fields |= {name: tuple(map(str, fields[name])) for name in ("touched", "built")}
             return CheckRun(result, **{**fields, "remembered": True})
         except FileNotFoundError:
             return None
