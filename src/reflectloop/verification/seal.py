@@ -26,7 +26,8 @@ _MOST_WATCHED = 4000  # folders
 _HASHED = 64 << 20  # bytes of all files that are read before a check; of the others only the status is compared
 _PIECE = 1 << 20
 _CACHE = "__pycache__"
-_CODE_KINDS = ("hook", "runner", "test", "script", "fixture", "lint", "ci")  # in the order in which they are bound
+# In the order in which they are bound. The engine's own settings are not: the mount would name the engine.
+_BOUND_KINDS = ("hook", "runner", "test", "script", "fixture", "lint", "ci")
 _IMPORT_ROOTS = (".", "src", "lib", "python")
 _STEERING = frozenset(("hook", "runner"))  # a new file of these kinds changes what the checks do
 _NOT_JUDGING = frozenset(("shadow", "artefact"))
@@ -194,8 +195,8 @@ def seal_files(box: Box, tracked: Iterable[str], files: JudgingFiles, free: Coll
             (repo / path).unlink(missing_ok=True)
     if free is None or box.wall.by != "bubblewrap":
         return out
-    code = [path for path in code if path not in free]
-    code.sort(key=lambda path: _CODE_KINDS.index(kinds[path]) if kinds[path] in _CODE_KINDS else len(_CODE_KINDS))
+    code = [path for path in code if path not in free and kinds[path] in _BOUND_KINDS]
+    code.sort(key=lambda path: _BOUND_KINDS.index(kinds[path]))
     out.hidden = box.workspace.folder / "empty"
     out.hidden.mkdir(exist_ok=True)
     out.caches = out.caches[: _MOST_BOUND // 4]
