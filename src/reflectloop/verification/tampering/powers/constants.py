@@ -142,7 +142,7 @@ def _builtin(name: str, node: ast.Call, values: list[Value | None], lookup: Look
     if name == "bytes" and node.args and isinstance(node.args[0], ast.List | ast.Tuple):
         numbers = [_integer(item, lookup, depth) for item in node.args[0].elts]
         return bytes(number for number in numbers if number is not None) if None not in numbers else None
-    return None
+    return _decoded(name, values)
 
 
 def _join(glue: str, items: ast.expr, lookup: Lookup, depth: int) -> str | None:

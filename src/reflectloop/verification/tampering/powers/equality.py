@@ -176,10 +176,10 @@ def _is_stateless(owner: ast.ClassDef) -> bool:
 
 def _is_type_test(value: ast.expr, name: str) -> bool:
     """Return True for `isinstance(other, X)` and `type(self) is type(other)`."""
-    if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.Not):
-        value = value.operand
     if _is_constant(value, NotImplemented) or _is_constant(value, not _EQUAL.get(name, True)):
         return True
+    if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.Not):
+        value = value.operand
     if isinstance(value, ast.Compare):
         return all(_is_type_only(side) for side in (value.left, *value.comparators))
     return isinstance(value, ast.Call) and _called_name(value) == "isinstance" and not _is_any_type(value)

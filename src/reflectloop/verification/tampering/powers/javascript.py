@@ -165,6 +165,8 @@ class JavaScriptUses:
             if alias is None:
                 break
             parts = [*alias, *parts[1:]]
+        if parts[0] == "module:process":
+            parts[0] = "process"
         through = ""
         while len(parts) > 1 and parts[0] in names.GLOBALS and parts[0] not in self.declared and parts[1] != "()":
             through, parts = parts[0], parts[1:]
@@ -189,6 +191,8 @@ class JavaScriptUses:
             power = names.power_of(chain.text)
             if power and self._counts(power, chain):
                 yield power
+        if chain.parts[0].startswith("module:") and chain.parts[0].endswith((".node", ".wasm")):
+            yield "native"
         yield from self._stored(chain)
         yield from self._computed(chain)
         yield from self._asked(chain)
@@ -209,6 +213,7 @@ class JavaScriptUses:
     def _stored(self, chain: NameChain) -> Iterator[str]:
         """Yield a power for setting a part of something that is not the source's own."""
         stored = self._is(chain.end, *_STORES) or self._is(chain.start - 1, "delete")
+        stored = stored and chain.end > chain.start + 1  # a plain name is the source's own
         foreign = chain.through in ("global", "globalThis") or self._is_foreign(chain)
         if stored and foreign and "()" not in chain.parts:
             yield "settings" if chain.parts[:2] in (("process", "env"), ("process", "title")) else "patching"
@@ -216,7 +221,11 @@ class JavaScriptUses:
         if ".".join(plain) in _SETTERS and "()" in chain.parts:
             opening = next((at for at in range(chain.start, chain.end) if self._is(at, "(")), chain.end)
             first = self._chain(opening + 1)
-            if first is not None and (self._is_foreign(first, whole=True) or first.parts[0] in names.GLOBALS):
+            if (
+                first is not None
+                and "()" not in first.parts
+                and (self._is_foreign(first, whole=True) or first.parts[0] in names.GLOBALS)
+            ):
                 yield "patching"
 
     def _is_foreign(self, chain: NameChain, whole: bool = False) -> bool:
@@ -241,8 +250,6 @@ class JavaScriptUses:
             folder = first.text in ("path", "__dirname", "new", "pathToFileURL", "url", "join", "resolve")
             if not own and not folder:
                 yield "computed-import"
-        if "constructor.constructor" in chain.text or chain.text.endswith("constructor.()"):
-            yield "dynamic"
         if chain.parts in (("process",), ("require",)) and self._is(chain.end, "[") and not self._is_local(chain):
             yield "computed-name"
         if chain.parts[0] in names.GLOBALS and len(chain.parts) == 1 and self._is(chain.end, "["):
@@ -264,6 +271,8 @@ class JavaScriptUses:
         for at, token in enumerate(self.tokens):
             if token.text in names.EQUALITY_NAMES and token.kind in ("name", "string"):
                 yield PowerUse("equality", token.line)
+            elif token.text == "constructor" and self._is(at - 1, ".", "?.") and self._is(at + 1, "("):
+                yield PowerUse("dynamic", token.line)  # `(() => {}).constructor("…")` makes a function of a text
             elif token.kind == "string" and token.text.startswith("/proc/"):
                 yield PowerUse("processes", token.line)
             elif token.text == "import" and token.kind == "name" and not self._is(at + 1, "(", "."):
@@ -317,8 +326,11 @@ class JavaScriptUses:
     def _is_own_argument(self, chain: NameChain) -> bool:
         """Return True for `process.argv[2]` and `process.argv.slice(2)`: what the user wrote."""
         rest = chain.parts[2:3]
-        if chain.parts[:2] != ("process", "argv") or not rest:
+        if chain.parts[:2] != ("process", "argv"):
             return False
+        if not rest:  # `const [, , command] = process.argv`
+            opening = next((at for at, to in self.closing.items() if to == chain.start - 2), chain.start)
+            return self._is(chain.start - 1, "=") and self._is(opening + 1, ",") and self._is(opening + 2, ",")
         return rest[0] == "slice" or (rest[0].isdigit() and int(rest[0]) > 1)
 
     def _set_by(self, at: int) -> str | None:

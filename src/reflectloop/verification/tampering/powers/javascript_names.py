@@ -104,8 +104,6 @@ def power_of(chain: str) -> str | None:
         return "write" if _WRITES.search(match[1]) else "read"
     if chain.startswith("module:") and is_test_module(chain.removeprefix("module:").partition(".")[0]):
         return "test-tools"
-    if chain.startswith("module:") and chain.partition(".")[0].endswith((".node", ".wasm")):
-        return "native"
     table, parts = _table(), chain.split(".")
     for end in range(len(parts), 0, -1):
         if power := table.get(".".join(parts[:end])):

@@ -9,7 +9,14 @@ from collections.abc import Iterator
 
 from reflectloop.verification.tampering.powers import names
 from reflectloop.verification.tampering.powers.kinds import SENSING, PowerUse
-from reflectloop.verification.tampering.powers.scopes import Function, ModuleNames, Names, own_nodes, returned
+from reflectloop.verification.tampering.powers.scopes import (
+    Function,
+    ModuleNames,
+    Names,
+    is_own_module,
+    own_nodes,
+    returned,
+)
 
 _SETTERS = frozenset(("builtins.setattr", "builtins.delattr"))
 _OPENERS = frozenset(("builtins.open", "io.open", "codecs.open", "os.open"))
@@ -72,6 +79,8 @@ class PythonUses:
                 yield from self._attribute(node)
             case ast.Call():
                 yield from self._call(node)
+            case ast.FunctionDef(decorator_list=decorators) if any(map(self._registers, decorators)):
+                yield from ("exit-handler",) if self._leaves(node) else ()
             case ast.Constant() | ast.BinOp() | ast.JoinedStr():
                 yield from self._string(self.names.text(node) or "")
             case ast.Subscript(ctx=ast.Load(), value=value, slice=key):
@@ -144,7 +153,7 @@ class PythonUses:
             key, changes = (above.args[0] if above.args else None), parent.attr in ("pop", "setdefault")
         if key is None or changes:
             yield "modules"
-        elif not _is_own_module(key):
+        elif not is_own_module(key):
             yield "surroundings" if self.names.text(key) else "modules"
 
     def _writes(self, name: str, call: ast.AST | None) -> bool:
@@ -165,7 +174,8 @@ class PythonUses:
             yield "disguise"
 
     def _string(self, value: str) -> Iterator[str]:
-        if power := names.ATTRIBUTES.get(value):
+        power = names.ATTRIBUTES.get(value)
+        if power and value != "__builtins__":  # which `eval` is given
             yield power
         if value.startswith(("/proc/", "/proc")) and value.strip("/").split("/")[0] == "proc":
             yield "processes"
@@ -234,6 +244,9 @@ class PythonUses:
             if self._direct(handler) & _LEAVES or any(self._leaves(function) for function in functions):
                 yield "exit-handler"
                 return
+
+    def _registers(self, decorator: ast.expr) -> bool:
+        return "atexit.register" in self.names.of(decorator)
 
     def _signal_handlers(self) -> list[ast.expr]:
         calls = [node for node in self.names.nodes if isinstance(node, ast.Call)]
@@ -309,7 +322,7 @@ class PythonUses:
             powers: set[str] = set()
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 powers |= self._name_taint(node)
-            if isinstance(node, ast.Subscript) and self._is_own_argument(node):
+            if isinstance(node, ast.Subscript) and self.names.of(node) == {"own-arguments"}:
                 return frozenset()
             if isinstance(node, ast.Name | ast.Attribute):
                 powers |= self._direct(node) | ({names.ATTRIBUTES.get(getattr(node, "attr", ""), "")} - {""})
@@ -324,14 +337,6 @@ class PythonUses:
                 powers |= self.taint(child)
             self._taints[id(node)] = frozenset(powers & SENSING)
         return self._taints[id(node)]
-
-    def _is_own_argument(self, node: ast.Subscript) -> bool:
-        """Return True for `sys.argv[1]` and `sys.argv[1:]`: what the user wrote, not what started the program."""
-        if "sys.argv" not in self.names.of(node.value):
-            return False
-        start = node.slice.lower if isinstance(node.slice, ast.Slice) else node.slice
-        value = self.names.value(start) if start is not None else None
-        return isinstance(value, int) and value > 0
 
     def _returns(self, function: Function) -> Names:
         return frozenset(power for value in returned(function) for power in self.taint(value))
@@ -356,13 +361,6 @@ def _targets(node: ast.AST) -> list[ast.expr]:
             return [target]
         case _:
             return []
-
-
-def _is_own_module(key: ast.expr) -> bool:
-    """Return True for `__name__` and what is made from it."""
-    return any(isinstance(part, ast.Name) and part.id in ("__name__", "__package__") for part in ast.walk(key)) or any(
-        isinstance(part, ast.Attribute) and part.attr == "__module__" for part in ast.walk(key)
-    )
 
 
 def _reads_dictionary(module: ModuleNames, node: ast.expr) -> bool:

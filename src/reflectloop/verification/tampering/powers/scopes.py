@@ -256,8 +256,10 @@ class ModuleNames:
         for owner in owners:
             if owner == "__globals__":
                 names |= self.of_name(name, self.module) if name else {"__globals__"}
-            elif owner == "sys.modules" and name:
-                names.add(_normal(name))
+            elif owner == "sys.modules":
+                names |= {_normal(name)} if name else set() if is_own_module(key) else {owner}
+            elif owner == "sys.argv" and self.is_own_argument(key):
+                names.add("own-arguments")
             elif name and "." not in owner:  # a module's own dictionary
                 names.add(_normal(f"{owner}.{name}"))
             else:
@@ -336,6 +338,12 @@ class ModuleNames:
             *(function for value in values[:_MOST] for function in self.functions_of(value)),
         ]
 
+    def is_own_argument(self, key: ast.expr) -> bool:
+        """Return True for the key of `sys.argv[1]` and `sys.argv[1:]`: what the user wrote, not who started it."""
+        start = key.lower if isinstance(key, ast.Slice) else key
+        value = self.value(start) if start is not None else None
+        return isinstance(value, int) and value > 0
+
     def text(self, node: ast.expr) -> str | None:
         """Return the text that an expression always has, or None."""
         return text(node, lambda name: self.constant(name, node))
@@ -378,6 +386,15 @@ def _evaluated_outside(node: ast.AST) -> Iterator[ast.AST]:
             yield node.returns
     elif isinstance(node, ast.ClassDef):
         yield from (*node.decorator_list, *node.bases, *node.keywords)
+
+
+def is_own_module(key: ast.expr) -> bool:
+    """Return True for `__name__` and what is made from it."""
+    return any(
+        (isinstance(part, ast.Name) and part.id in ("__name__", "__package__"))
+        or (isinstance(part, ast.Attribute) and part.attr == "__module__")
+        for part in ast.walk(key)
+    )
 
 
 def _normal(name: str) -> str:

@@ -121,7 +121,7 @@ def _encoding(data: bytes) -> str | None:
 
 def _keeps_ascii(encoding: str) -> bool:
     """Return True if every ASCII byte stands for itself, so that code means what it looks like."""
-    plain = bytes(range(128))
+    plain = bytes(code for code in range(128) if code != ord("\\")) + b"\\n"
     try:
         return plain.decode(encoding) == plain.decode("ascii")
     except (LookupError, UnicodeError, TypeError, ValueError):

@@ -1,0 +1,114 @@
+"""A source that can newly do what its base version could not asks a person once; honest features do not."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+import power_samples
+from power_samples import samples
+from python_test_diff import bad
+from reflectloop.verification.result import ChangedFile
+from reflectloop.verification.tampering import look
+from reflectloop.verification.tampering.powers import SurroundingFiles
+
+BASE = "def price(n):\n    return n\n"
+
+
+def findings(text: str, before: str | None = BASE, path: str = "src/shop/prices.py") -> list[tuple[str, str]]:
+    old = None if before is None else before.encode()
+    return bad(look([ChangedFile(path, old, f"{before or ''}\n\n{text}".encode())]))
+
+
+@pytest.mark.parametrize("text", samples(power_samples.DETECTS + "---\n" + power_samples.TAMPERS))
+def test_a_cheat_asks_whatever_its_spelling(text: str) -> None:
+    assert {"new-power", "knows-the-test"} & {rule for rule, _ in findings(text)}
+
+
+@pytest.mark.parametrize("text", samples(power_samples.EQUALS))
+def test_a_value_equal_to_everything_asks_whatever_its_shape(text: str) -> None:
+    assert ("new-power", "suspect") in findings(text)
+
+
+@pytest.mark.parametrize("text", samples(power_samples.HONEST))
+def test_an_honest_feature_does_not_ask(text: str) -> None:
+    assert findings(text) == []
+    assert findings(text, before=None) == []
+
+
+@pytest.mark.parametrize("text", samples(power_samples.ASKING))
+def test_a_dangerous_power_asks_once(text: str) -> None:
+    assert len(findings(text)) == 1
+    assert {grade for _, grade in findings(text)} == {"suspect"}
+
+
+@pytest.mark.parametrize("text", samples(power_samples.ASKING + "---\n" + power_samples.EQUALS))
+def test_a_power_that_the_base_version_had_is_no_news(text: str) -> None:
+    before = f"{text}\n\n\ndef price(n):\n    return n\n"
+    after = before.replace("return n\n", "return n + 1\n")
+    assert bad(look([ChangedFile("src/shop/prices.py", before.encode(), after.encode())])) == []
+
+
+def test_there_are_enough_samples() -> None:
+    cheats = samples(power_samples.DETECTS) + samples(power_samples.TAMPERS) + samples(power_samples.EQUALS)
+    assert len(cheats) > 100
+    assert len(samples(power_samples.HONEST)) > 70
+    for text in (*cheats, *samples(power_samples.HONEST), *samples(power_samples.ASKING)):
+        ast.parse(text)
+
+
+def test_one_finding_says_what_is_new_and_shows_the_line() -> None:
+    text = "import inspect\n\n\ndef f():\n    return inspect.stack()[1]\n\n\ndef g():\n    return inspect.stack()[2]\n"
+    [finding] = look([ChangedFile("src/x.py", b"def f():\n    return 1\n", text.encode())])
+    assert (finding.rule, finding.line) == ("new-power", 5)
+    assert finding.what == "can now look at the call stack: `return inspect.stack()[1]` (its base version could not)"
+
+
+def test_code_that_moves_between_sources_brings_nothing_new() -> None:
+    stack = b"import inspect\n\n\ndef caller():\n    return inspect.stack()[1]\n"
+    changes = [
+        ChangedFile("src/a.py", stack, b"from b import caller\n"),
+        ChangedFile("src/b.py", b"x = 1\n", b"x = 1\n" + stack),
+    ]
+    assert bad(look(changes)) == []
+
+
+def around(*sources: str, is_fix: bool = False) -> SurroundingFiles:
+    listed = [(f"src/shop/m{at}.py", text.encode()) for at, text in enumerate(sources)]
+    return SurroundingFiles(base_sources=lambda: listed, is_fix=is_fix, packages=frozenset({"shop"}))
+
+
+ENVIRONMENT = b"import os\nHOME = os.environ.get('SHOP_HOME')\n"
+NETWORK = b"import socket\n\n\ndef up(host):\n    return socket.create_connection((host, 80))\n"
+
+
+@pytest.mark.parametrize(
+    ("after", "project", "expected"),
+    [
+        (ENVIRONMENT, around("x = 1\n"), [("new-power", "note")]),
+        (ENVIRONMENT, around("x = 1\n", is_fix=True), [("new-power", "suspect")]),
+        (ENVIRONMENT, around("import os\nx = os.getenv('A')\n", is_fix=True), []),
+        (ENVIRONMENT, around("# os.environ is not read here\n", is_fix=True), [("new-power", "suspect")]),
+        (NETWORK, around("x = 1\n"), [("new-power", "suspect")]),
+        (NETWORK, around("from urllib.request import urlopen\nurlopen('x')\n"), []),
+    ],
+)
+def test_an_ordinary_power_is_news_only_in_a_project_without_it(
+    after: bytes, project: SurroundingFiles, expected: list[tuple[str, str]]
+) -> None:
+    found = look([ChangedFile("src/shop/new.py", None, after)], {}, project)
+    assert [(finding.rule, finding.grade) for finding in found] == expected
+
+
+@pytest.mark.parametrize("text", samples(power_samples.JAVASCRIPT_CHEATS))
+def test_a_cheat_in_javascript_asks(text: str) -> None:
+    project = SurroundingFiles(base_sources=lambda: [("lib/other.js", b"let other = 2;\n")])
+    change = ChangedFile("lib/shop.js", b"let answer = 1;\n", f"let answer = 1;\n{text}".encode())
+    assert {"new-power", "knows-the-test"} & {rule for rule, _ in bad(look([change], {}, project))}
+
+
+@pytest.mark.parametrize("text", samples(power_samples.JAVASCRIPT_HONEST))
+@pytest.mark.parametrize("path", ["lib/shop.js", "src/shop.ts"])
+def test_an_honest_feature_in_javascript_does_not_ask(text: str, path: str) -> None:
+    assert findings(text, "let answer = 1;\n", path) == []
