@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import marshal
 import pickle
+import sys
 import zipfile
+from pathlib import Path
 
 import pytest
 
 from python_test_diff import bad
 from reflectloop.verification.result import ChangedFile
 from reflectloop.verification.tampering import look
-from reflectloop.verification.tampering.powers import SurroundingFiles
+from reflectloop.verification.tampering.powers import SurroundingFiles, newer_reader
 
 UNREAD = [("unread", "suspect")]
 LARGE = b"\0"  # stands for the content of a file over 4 MiB
@@ -102,3 +105,50 @@ def test_a_file_that_was_minified_before_does_not_ask_again() -> None:
 
 def test_a_changed_library_asks_although_it_was_binary_before() -> None:
     assert bad(look([ChangedFile("src/fast.so", b"\x7fELF\0", b"\x7fELF\0\1")])) == UNREAD
+
+
+SOURCES = (
+    "x = f'{a!r:>{width}}' + 'b' * 0x1F\ny = b'\\xff', 1.5, 2j, ..., None, True\n",
+    "@wrap\nasync def f(a, /, b=1, *c, d: int = 2, **e) -> None:\n    async with g() as h:\n        await h\n",
+    "class A(B, metaclass=C):\n    def __eq__(self, other):\n        return True\n",
+    "match x:\n    case {'a': [1, *rest], **more} if rest:\n        pass\n    case A(b=2) | None:\n        pass\n",
+    "try:\n    pass\nexcept* ValueError as e:\n    raise e from None\n",
+)
+
+
+def pretend_newer(home: Path, project: Path) -> dict[str, str]:
+    """Make this Python look like a newer one; return the environment in which it is found."""
+    place = home / ".pyenv/versions/3.13.9/bin"
+    place.mkdir(parents=True)
+    (place / "python3").symlink_to(sys.executable)
+    project.mkdir()
+    return {"HOME": str(home), "PATH": "/nonexistent"}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_tree_from_another_interpreter_is_the_same(source: str, tmp_path: Path) -> None:
+    read = newer_reader(tmp_path / "project", pretend_newer(tmp_path / "home", tmp_path / "project"))
+    tree = read(source.encode())
+    assert tree is not None
+    assert ast.dump(tree, include_attributes=True) == ast.dump(ast.parse(source), include_attributes=True)
+    assert read(b"def (") is None
+
+
+def test_an_interpreter_inside_the_project_is_not_started(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    place = project / ".venv/bin"
+    place.mkdir(parents=True)
+    (place / "python").write_text(f'#!/bin/sh\ntouch {tmp_path}/started\nexec {sys.executable} "$@"\n')
+    (place / "python").chmod(0o755)
+    assert newer_reader(project, {"PATH": str(place)})(b"x = 1\n") is None
+    assert not (tmp_path / "started").exists()
+
+
+def test_newer_syntax_is_read_where_an_interpreter_knows_it() -> None:
+    def read(data: bytes) -> ast.Module:
+        return ast.parse(data.replace(b"type Number = int", b"Number = int").replace(b"[T]", b""))
+
+    project = SurroundingFiles(read_newer=read)
+    assert bad(look([ChangedFile("src/shop.py", None, NEWER)], {}, project)) == []
+    stack = NEWER + b"import inspect\ninspect.stack()\n"
+    assert bad(look([ChangedFile("src/shop.py", NEWER, stack)], {}, project)) == [("new-power", "suspect")]

@@ -26,7 +26,7 @@ from reflectloop.verification.run_extras import RunExtras
 from reflectloop.verification.seal import JudgingFiles
 from reflectloop.verification.setup_code import of_setup
 from reflectloop.verification.stable_ids import match_unstable_ids
-from reflectloop.verification.tampering.powers import surrounding_files
+from reflectloop.verification.tampering.powers import newer_reader, surrounding_files
 from reflectloop.verification.used_files import find_used_files
 from reflectloop.verification.verdict import CheckComparison, PatchTests, PlanCheckResult, Verdict, VerdictReason
 
@@ -227,8 +227,9 @@ class SealedVerification:
         return protected.restored(change) or is_named(change.path, self.case.protect)
 
     def _look(self) -> list[TamperFinding]:
-        trees, is_fix = self.runs.ground.trees, self.case.track is Track.FIX
-        around = surrounding_files(trees, self.case.base, self.case.head, is_fix=is_fix)
+        ground, is_fix = self.runs.ground, self.case.track is Track.FIX
+        newer = newer_reader(ground.project.root, ground.caller)
+        around = surrounding_files(ground.trees, self.case.base, self.case.head, is_fix=is_fix, read_newer=newer)
         findings = tampering.look(self.changes, self._judging_files_of_base(), around)
         reported = {finding.path for finding in findings}
         known = {change.path: change for change in self.changes}

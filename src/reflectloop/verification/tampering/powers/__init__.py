@@ -1,7 +1,8 @@
 """Find new powers of sources, questions about tests, and code that nobody can read."""
 
 from reflectloop.verification.tampering.powers.compare import look
+from reflectloop.verification.tampering.powers.newer import newer_reader
 from reflectloop.verification.tampering.powers.project import SurroundingFiles
 from reflectloop.verification.tampering.powers.trees import surrounding_files
 
-__all__ = ["SurroundingFiles", "look", "surrounding_files"]
+__all__ = ["SurroundingFiles", "look", "newer_reader", "surrounding_files"]

@@ -118,7 +118,7 @@ def _method(owner: str, name: str, values: list[Value | None]) -> str | None:
         return str(getattr(owner, name)())
     if name == "replace" and len(values) == 2:  # noqa: PLR2004 - old and new
         return owner.replace(str(values[0]), str(values[1]))
-    return owner.format(*values) if name == "format" and "__" not in owner else None
+    return owner.format(*values) if name == "format" and "." not in owner else None
 
 
 def _decoded(name: str, values: list[Value | None]) -> Value | None:

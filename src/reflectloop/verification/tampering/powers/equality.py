@@ -20,6 +20,8 @@ _VALUES = frozenset(
         "Decimal Fraction datetime date timedelta OrderedDict defaultdict Counter"
     )
 )
+_VALUE_MODULES = ("datetime.", "decimal.", "fractions.", "pathlib.", "uuid.", "ipaddress.", "collections.")
+_KEEPS = frozenset(("setdefault", "update", "__setattr__", "append", "add", "setattr", "__setitem__", "insert"))
 _SAME = frozenset(("isclose", "compare_digest", "array_equal", "allclose", "eq", "is_", "ne", "is_not", "cmp"))
 _DECORATORS = frozenset(("override", "overload", "abstractmethod", "no_type_check", "deprecated", "final"))
 _TYPES = frozenset(("type", "isinstance", "issubclass", "hasattr", "callable"))
@@ -145,7 +147,7 @@ def _is_honest(name: str, function: Function, owner: ast.ClassDef | None, module
     parameters = _parameters(function)
     if len(parameters) < 2 or not _known_decorators(function):  # noqa: PLR2004 - self and other
         return False
-    if name in _EQUAL and owner is not None and _extends_value(owner):
+    if name in _EQUAL and owner is not None and _extends_value(owner, module):
         return _only_delegates(function, name)
     answers = list(_answers(function))
     if not answers:
@@ -156,7 +158,20 @@ def _is_honest(name: str, function: Function, owner: ast.ClassDef | None, module
     if name not in _EQUAL:
         reads = _reads_body(function, derived[1])
         return reads and not (name in _TYPE_CHECKS and _has_constant(function, True))
-    return all(_answers_honestly(answer, name, function, derived, module, depth=3) for answer in answers)
+    compared = [_answers_honestly(answer, name, function, derived, module, depth=3) for answer in answers]
+    return all(compared) and not _keeps(function, derived)
+
+
+def _keeps(function: Function, derived: Sequence[set[str]]) -> bool:
+    """Return True if a comparison stores something of the other value in this one."""
+    for node in own_nodes(function):
+        if isinstance(node, ast.Call) and _called_name(node) in _KEEPS and _reads_both([node], derived):
+            return True
+        if isinstance(node, ast.Assign) and _reads(node.value, derived[1]):
+            places = [target for target in node.targets if isinstance(target, ast.Attribute | ast.Subscript)]
+            if any(_reads(place, derived[0]) for place in places):
+                return True
+    return False
 
 
 def _known_decorators(function: Function) -> bool:
@@ -196,9 +211,10 @@ def _parameters(function: Function) -> list[str]:
     return names + ([arguments.vararg.arg] if arguments.vararg else [])
 
 
-def _extends_value(owner: ast.ClassDef) -> bool:
+def _extends_value(owner: ast.ClassDef, module: ModuleNames) -> bool:
     bases = {ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in owner.bases}
-    return bool(bases & _VALUES)
+    full = {name for base in owner.bases for name in module.of(base) if not name.startswith("collections.abc.")}
+    return bool(bases & _VALUES) or any(name.startswith(_VALUE_MODULES) for name in full)
 
 
 def _only_delegates(function: Function, name: str) -> bool:

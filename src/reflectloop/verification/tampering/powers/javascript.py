@@ -214,6 +214,9 @@ class JavaScriptUses:
         """Yield a power for setting a part of something that is not the source's own."""
         stored = self._is(chain.end, *_STORES) or self._is(chain.start - 1, "delete")
         stored = stored and chain.end > chain.start + 1  # a plain name is the source's own
+        computed = self._is(chain.end, "[") and self._is(self.closing.get(chain.end, -2) + 1, "=")
+        if computed and self._is_foreign(chain, whole=True) and "()" not in chain.parts:
+            yield "patching"
         foreign = chain.through in ("global", "globalThis") or self._is_foreign(chain)
         if stored and foreign and "()" not in chain.parts:
             yield "settings" if chain.parts[:2] in (("process", "env"), ("process", "title")) else "patching"
@@ -235,7 +238,7 @@ class JavaScriptUses:
         if root in names.RUNNER_WORDS and rest:
             return True
         if root == "process":
-            return rest[:1] not in (("exitCode",), ("env",), ("title",)) if rest else whole
+            return rest[0] not in ("exitCode", "env", "title", "argv") if rest else whole
         if root == "Error" and rest[:1] == ("stackTraceLimit",):
             return False
         if root.startswith("module:") and (rest or whole):

@@ -22,6 +22,8 @@ _CHAINS: dict[str, str] = {
     "module:diagnostics_channel module:worker_threads module:domain",
     "equality": "Proxy Symbol.toPrimitive Symbol.hasInstance",
     "process": "process.abort process.kill process.reallyExit process._kill",
+    "watchers": "process.listenerCount process.listeners process.rawListeners process.eventNames",
+    "chance": "Math.random module:crypto.randomBytes module:crypto.randomUUID crypto.randomUUID crypto.getRandomValues",
     "processes": "process.ppid process.execArgv process.argv0 module:ps-list module:pidtree",
     "subprocess": "module:child_process module:cluster module:execa module:cross-spawn module:shelljs",
     "network": "module:http module:https module:http2 module:net module:tls module:dgram module:dns fetch "
@@ -32,6 +34,7 @@ _CHAINS: dict[str, str] = {
     "surroundings": "process.cwd process.pid process.platform process.version process.versions process.title "
     "process.stdout.isTTY process.stderr.isTTY process.stdin.isTTY process.execPath process.memoryUsage require.main "
     "module.parent process.mainModule module.paths module:os navigator location document __filename "
+    "Date.().getTimezoneOffset Intl.DateTimeFormat "
     "process.release process.features process.config process.getuid process.report",
     "handlers": "process.on process.once process.addListener process.prependListener",
     "settings": "process.chdir process.umask process.setuid",

@@ -41,6 +41,7 @@ _TABLE: tuple[tuple[str, str, Reach], ...] = (
     ("exit-handler", "leave the process from a handler that runs at its end", "dangerous"),
     ("test-tools", "use the tools that test it", "dangerous"),
     ("import-path", "change where modules are imported from", "dangerous"),
+    ("watchers", "look at the handlers, hooks and filters that others set", "dangerous"),
     ("processes", "look at other processes, or how this one was started", "dangerous"),
     ("knows-the-test", "ask whether it is being tested", "dangerous"),
     ("knows-the-ci", "ask whether it runs in continuous integration", "dangerous"),
@@ -51,6 +52,7 @@ _TABLE: tuple[tuple[str, str, Reach], ...] = (
     ("environment", "read the environment", "ordinary"),
     ("arguments", "read the command line", "ordinary"),
     ("clock", "read the clock", "ordinary"),
+    ("chance", "use random numbers", "ordinary"),
     ("surroundings", "look at the process and the machine it runs on", "ordinary"),
     ("handlers", "run code at the end of the process or on signals", "ordinary"),
     ("settings", "change settings of the whole process", "ordinary"),
@@ -59,5 +61,5 @@ _TABLE: tuple[tuple[str, str, Reach], ...] = (
 POWERS = {name: Power(name, phrase, reach) for name, phrase, reach in _TABLE}
 # Powers by which code can tell where and by whom it is run.
 SENSING = frozenset(
-    {"frames", "modules", "objects", "environment", "arguments", "read", "surroundings", "subprocess", "processes"}
-)
+    ("frames", "modules", "objects", "environment", "arguments", "read", "surroundings", "subprocess", "processes")
+) | {"watchers"}

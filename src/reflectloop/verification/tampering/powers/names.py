@@ -9,19 +9,24 @@ from reflectloop.verification.tools.record import words
 # By power: full names. A name also stands for everything below it, so `os.environ` for `os.environ.get`.
 _NAMES: dict[str, str] = {
     "frames": """
-        sys._getframe sys._current_frames sys._current_exceptions sys._getframemodulename sys.gettrace sys.getprofile
+        sys._getframe sys._current_frames sys._current_exceptions sys._getframemodulename sys._getframe
         inspect.stack inspect.currentframe inspect.getouterframes inspect.getinnerframes inspect.trace
         inspect.getframeinfo traceback.extract_stack traceback.walk_stack traceback.format_stack traceback.print_stack
         traceback.StackSummary.extract logging.Logger.findCaller logging.currentframe faulthandler.dump_traceback
-        tracemalloc.get_object_traceback inspect.getargvalues threading.gettrace threading.getprofile
+        tracemalloc.get_object_traceback inspect.getargvalues
+    """,
+    "watchers": """
+        sys.gettrace sys.getprofile threading.gettrace threading.getprofile faulthandler.is_enabled atexit._ncallbacks
+        atexit._run_exitfuncs atexit._clear warnings.filters warnings.showwarning warnings._showwarnmsg_impl
+        logging._handlers logging._handlerList gc.callbacks
     """,
     "modules": """
-        sys.modules importlib.reload importlib.invalidate_caches pkgutil.walk_packages pkgutil.iter_modules
+        __main__ sys.modules importlib.reload importlib.invalidate_caches pkgutil.walk_packages pkgutil.iter_modules
         sys.path_importer_cache
         pkg_resources.working_set modulefinder
     """,
     "objects": """
-        gc.get_objects gc.get_referrers gc.get_referents gc.callbacks gc.freeze weakref._weakrefset
+        gc.get_objects gc.get_referrers gc.get_referents gc.freeze weakref._weakrefset
         inspect.getclosurevars inspect.getmembers_static
     """,
     "dynamic": """
@@ -100,7 +105,14 @@ _NAMES: dict[str, str] = {
         email.utils.localtime
         email.utils.formatdate pendulum.now arrow.now arrow.utcnow
     """,
+    "chance": """
+        random.random random.randint random.randrange random.choice random.choices random.sample random.shuffle
+        random.uniform random.getrandbits random.SystemRandom secrets os.urandom uuid.uuid4 random.gauss random.Random
+        numpy.random
+    """,
     "surroundings": """
+        socket.if_nameindex sys.version_info.__eq__ signal.getsignal gc.isenabled gc.get_count gc.get_stats
+        logging.root
         os.getcwd os.getcwdb os.getpid os.getuid os.geteuid os.getgid os.getlogin os.uname os.cpu_count os.getloadavg
         os.isatty os.ttyname pathlib.Path.cwd pathlib.Path.home os.path.expanduser os.path.abspath sys.flags
         sys.executable sys.prefix sys.base_prefix sys.exec_prefix sys.path sys.stdin.isatty sys.stdout.isatty
@@ -139,7 +151,8 @@ ATTRIBUTES: dict[str, str] = {
 }
 METHODS: dict[str, str] = {  # called on an object whose type is not known
     **dict.fromkeys(
-        ("read_text", "read_bytes", "iterdir", "rglob", "is_file", "is_dir", "is_symlink", "lstat"), "read"
+        ("read_text", "read_bytes", "iterdir", "rglob", "is_file", "is_dir", "is_symlink", "lstat", "glob", "exists"),
+        "read",
     ),
     **dict.fromkeys(("write_text", "write_bytes", "unlink", "rmdir", "touch", "symlink_to", "hardlink_to"), "write"),
     **dict.fromkeys(("isatty",), "surroundings"),

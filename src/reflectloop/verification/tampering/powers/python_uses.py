@@ -39,6 +39,11 @@ class PythonUses:
         self._name_taints: dict[tuple[int, str], Names] = {}
         self._skipped = {id(part) for node in self.names.nodes for part in self._not_run(node)}
 
+    @property
+    def has_own_place(self) -> bool:
+        """Return True if the module looks at where its own file lies."""
+        return any(isinstance(node, ast.Name) and node.id == "__file__" for node in self.names.nodes)
+
     def all(self) -> Iterator[PowerUse]:
         """Yield every use of a power."""
         for node in self.names.nodes:

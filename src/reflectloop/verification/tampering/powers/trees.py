@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import ast
+from collections.abc import Callable, Iterable
 
 from reflectloop.verification.protected import guard
 from reflectloop.verification.protected.names import CODE_ENDINGS, IMPORT_ROOTS
@@ -11,7 +12,14 @@ from reflectloop.verification.tampering.powers.project import SurroundingFiles
 from reflectloop.verification.tree_builder import TreeBuilder
 
 
-def surrounding_files(trees: TreeBuilder, base: str, head: str, *, is_fix: bool) -> SurroundingFiles:
+def surrounding_files(
+    trees: TreeBuilder,
+    base: str,
+    head: str,
+    *,
+    is_fix: bool = False,
+    read_newer: Callable[[bytes], ast.Module | None] = lambda _data: None,
+) -> SurroundingFiles:
     """Return the files around a patch; each is read when it is asked for."""
     paths = [path for path in trees.listing(base) if ending(path) in CODE_ENDINGS and guard(path) is None]
 
@@ -28,6 +36,7 @@ def surrounding_files(trees: TreeBuilder, base: str, head: str, *, is_fix: bool)
         head_folders=frozenset(folders | {"."}),
         packages=_packages(paths),
         is_fix=is_fix,
+        read_newer=read_newer,
     )
 
 

@@ -31,6 +31,7 @@ _SEARCHES = frozenset(
     )
 )
 _ELSEWHERE = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom
+_CHECKOUT = frozenset((".git", "setup.py", "pyproject.toml", "setup.cfg", "tox.ini", ".gitignore"))  # not installed
 _MOST_WORDS = 3  # more of them are a sentence
 _LONGEST = 200  # characters of a text that may be a name; longer ones are prose
 
@@ -50,6 +51,8 @@ def _asks(uses: PythonUses, node: ast.expr, text: str) -> bool:
         return True
     if _TOOL.search(text):
         return _is_searched_for(uses, node) or (_is_name(text) and _scope_senses(uses, node))
+    if text in _CHECKOUT:
+        return uses.has_own_place and "read" in _nearby(uses, node)
     return _is_name(text) and _names_tests(text) and bool(_nearby(uses, node) - {"subprocess"})
 
 
