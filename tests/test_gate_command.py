@@ -32,6 +32,11 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*Popen.__del__:pytest.PytestUnr
 CHECKED = (
     '[verify]\nchecks = [{name = "suite", run = ["sh", "check.sh"], kind = "custom"}]\n[box]\nstrongest = "workspace"\n'
 )
+# What fails on base and passes with the change, as the criterion of a feature must.
+SHOWN: dict[str, Any] = {
+    "tests_run": [{"command": ["grep", "-q", "a + 0", "app.py"]}],
+    "acceptance": [{"id": "AC-1", "text": "holds", "check": "claimed 1"}],
+}
 ALL_GOOD = "All good, verified end-to-end, 15/15 passed"
 
 
@@ -83,7 +88,7 @@ def reasons(result: GateResult) -> str:
 
 def test_a_feature_passes_all_four_gates_and_leaves_report_receipt_and_summary(gated: GatedRepo) -> None:
     gated.change()
-    result = gated.gate(report="It should work.")
+    result = gated.gate(report="It should work.", **SHOWN)
     assert result.error is None, reasons(result)
     assert (result.data["decision"], result.data["level"]) == ("PASS", "L3")
     assert [gate["sign"] for gate in result.data["gates"]] == ["戒", "定", "慧", "识"]
@@ -131,7 +136,7 @@ def test_a_patch_and_a_branch_are_gated_like_the_working_tree(gated: GatedRepo) 
         VerifyRequest(gated.repo.path, patch=patch),
         VerifyRequest(gated.repo.path, branch="topic", base="main"),
     ):
-        assert gating.gate(GateInput(request, gated.contract(goal=str(request))), NullObserver()).error is None
+        assert gating.gate(GateInput(request, gated.contract(goal=str(request), **SHOWN)), NullObserver()).error is None
 
 
 @pytest.mark.parametrize(
@@ -252,11 +257,11 @@ def test_the_task_snapshot_contains_the_gate_decisions(gated: GatedRepo) -> None
 def test_a_repeated_decision_is_kept_with_a_number(gated: GatedRepo) -> None:
     page = gated.repo.path / ".reflectloop" / "knowledge" / "anchors.md"
     gated.change()
-    gated.gate(goal="one")
+    gated.gate(goal="one", **SHOWN)
     assert "negate twice" not in page.read_text()
-    gated.gate(goal="two")
+    gated.gate(goal="two", **SHOWN)
     assert "**D001** negate twice (seen 2 times)" in page.read_text()
-    gated.gate(goal="three", decisions=["another"])
+    gated.gate(goal="three", decisions=["another"], **SHOWN)
     assert "D002" not in page.read_text()
     by_title = {
         lesson.title: lesson
@@ -272,7 +277,7 @@ def test_a_lesson_added_by_a_person_and_seen_by_the_gates_is_one_lesson(gated: G
     room = lesson_scopes.open_scopes(gated.repo.path, "project")
     name = lesson_scopes.add_lesson(room, {"kind": "decision", "title": "Negate twice"}).id
     gated.change()
-    gated.gate(goal="one")
+    gated.gate(goal="one", **SHOWN)
     [lesson] = lesson_scopes.list_lessons(room, KINDS, LIVING).lessons
     assert (lesson.id, lesson.count, lesson.name) == (name, 2, "D001")
 

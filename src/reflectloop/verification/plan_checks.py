@@ -10,9 +10,9 @@ from pathlib import PurePosixPath
 
 from reflectloop.plan.model import Check
 from reflectloop.sandbox.sandbox import Box
-from reflectloop.system import clock
+from reflectloop.system import clock, files
 from reflectloop.verification import checks as plan_checks
-from reflectloop.verification import evidence
+from reflectloop.verification import evidence, new_names
 from reflectloop.verification.check_runner import CheckRunner
 from reflectloop.verification.checks import CheckResult
 from reflectloop.verification.verdict import PlanCheckResult
@@ -60,6 +60,8 @@ class PlanChecks:
                 slow.get(name) or (unproven.get(name, "") if check.red_on_base else "") or after[name].reason,
                 red_on_base=None if name in unproven else _was_red(check, before.get(name)),
                 edited=self.edited if name in dependent else (),
+                failed_on_base=name in before and not before[name].held,
+                missing=_missing_name(before.get(name)),
             )
             for name, check in wanted.items()
         ]
@@ -146,6 +148,13 @@ def _not_run_on_base(check: Check, before: CheckResult | None) -> str:
         return ""  # a crash may be the fault that the change repairs
     why = plan_checks.why_no_verdict(check, before.exit_code, before.log)
     return f"on base it must fail, but gave no verdict there: {why}" if why else ""
+
+
+def _missing_name(before: CheckResult | None) -> str:
+    """Return the name whose absence made a check fail on base, by the end of its log."""
+    if before is None or before.held or before.log is None:
+        return ""
+    return new_names.missing_in_log(files.last_lines(before.log)) or ""
 
 
 def _was_red(check: Check, before: CheckResult | None) -> bool | None:

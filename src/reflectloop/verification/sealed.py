@@ -14,6 +14,7 @@ from reflectloop.plan.globs import matches_any as is_named
 from reflectloop.plan.model import Check
 from reflectloop.terms import Decision, Track
 from reflectloop.verification import compare, intended, probing, protected, tampering, tools, verdict
+from reflectloop.verification.change_proof import MOST_FLAKES, TRIES, ChangeProof, JudgedTrees, died
 from reflectloop.verification.check_runner import CheckRun, CheckRunner
 from reflectloop.verification.compare import Comparison
 from reflectloop.verification.evidence import Chain, EvidenceRecord, Level
@@ -30,9 +31,7 @@ from reflectloop.verification.tampering.powers import newer_reader, surrounding_
 from reflectloop.verification.used_files import find_used_files
 from reflectloop.verification.verdict import CheckComparison, PatchTests, PlanCheckResult, Verdict, VerdictReason
 
-_TRIES = 2  # repetitions of a newly failing test, before it counts
 _REPETITIONS = 4  # of a test that comes and goes, on the patch and on base
-_MOST_FLAKES = 50  # more tests than this do not fail by chance
 _RED = ("failed", "error")
 _SOURCES = (
     ".py",
@@ -77,6 +76,7 @@ class VerificationInput:
     protect: Sequence[str] = ()
     required: frozenset[str] = frozenset()  # checks that must have run, even if their tool is missing
     named: Mapping[str, Check] = field(default_factory=dict)
+    named_by_author: bool = False  # True if a contract that came with the change names the checks
     criteria: Mapping[str, str | None] = field(default_factory=dict)  # acceptance criteria with their checks
     has_setup: bool = False
     doubts: Sequence[str] = ()  # possible secrets in the added lines, and files that run by themselves
@@ -125,21 +125,18 @@ class SealedVerification:
             self.unedited,
             tuple(self.edited),
         )
-        fix = self.case.track is Track.FIX
-        named = asked.judge(self.case.named, timed=self.case.track is Track.REFACTOR, looks_back=fix)
-        proven = self._proven(checks, patch_tests, named)
-        probe = self._probe(checks, patch_tests, proven)
+        track = self.case.track
+        looks_back = track in (Track.FIX, Track.FEATURE)
+        named = asked.judge(self.case.named, timed=track is Track.REFACTOR, looks_back=looks_back)
+        proof = self._proof(checks, patch_tests, named)
+        probe = self._probe(checks, patch_tests, proof.proven if track is Track.FIX else ())
         self.findings += probe.findings
         reasons = [
             *verdict.of_findings(self.findings, self.freed),
             *(verdict.of_checks(checks, self.case.track) if self.case.checks or not named else []),
             *verdict.of_own(patch_tests),
             *verdict.of_named(named, [finding.path for finding in self.findings if finding.rule == intended.RULE]),
-            *(
-                verdict.of_fix(proven, probe.unproven)
-                if self.case.track is Track.FIX and not any(map(_unjudged, checks))
-                else []
-            ),
+            *([] if any(map(_unjudged, checks)) else proof.reasons(track, self.case.criteria, probe.unproven)),
             *self._of_criteria(verdict.held(checks, patch_tests, named)),
             *self._of_dependencies(),
             *self.runs.touched.reasons(self.tree, [self.case.base, self.base_with_tests]),
@@ -344,16 +341,16 @@ class SealedVerification:
     def _flaky(self, check: DetectedCheck, failing: Sequence[str]) -> list[str]:
         """Return tests that pass when repeated: alone first, then, since order may matter, in a full run."""
         suspects = list(failing)
-        if len(suspects) > _MOST_FLAKES:
+        if len(suspects) > MOST_FLAKES:
             return []
-        for _ in range(_TRIES):
+        for _ in range(TRIES):
             alone = self._again(self.tree, check, "newly failing tests again", suspects)
             if all(alone.tests.get(name, "failed") in _RED for name in suspects):
                 continue
             full_run = self._again(self.tree, check, "once more, whole")
             flaky = [name for name in suspects if full_run.tests.get(name, "failed") not in _RED]
             return self._not_made_flaky(check, flaky) if flaky else []
-        for _ in range(_TRIES):  # a test that fails on base too, now and then, was flaky before the change
+        for _ in range(TRIES):  # a test that fails on base too, now and then, was flaky before the change
             on_base = self._again(self.case.base, check, "newly failing tests on base again", suspects)
             if flaky := [name for name in suspects if on_base.tests.get(name) in _RED]:
                 return flaky
@@ -382,7 +379,7 @@ class SealedVerification:
         key = (tree, check.name, *sorted(chosen.get(check.name, ())))
         self._attempts[key] = self._attempts.get(key, 0) + 1
         result = self._run(tree, [*builds, check], description, chosen, self._attempts[key])[check.name].result
-        if chosen and not _died(result) and not any(name in result.tests for name in only):
+        if chosen and not died(result) and not any(name in result.tests for name in only):
             return self._again(tree, check, f"{description}, whole")  # the tool did not recognise these names
         return result
 
@@ -423,9 +420,9 @@ class SealedVerification:
         old = {name for name, outcome in judged.sealed.tests.items() if outcome in _RED}
         green = [name for name, outcome in now.tests.items() if outcome == "passed"]
         # A run that crashes or hangs on base does not reach every test: those that never passed there are red.
-        died = _died(before) and now.ok
+        ended_early = died(before) and now.ok
         passed = {name for tests in (known, before.tests) for name, outcome in tests.items() if outcome == "passed"}
-        turned = [name for name in green if (name not in passed if died else before.tests.get(name) in _RED)]
+        turned = [name for name in green if (name not in passed if ended_early else before.tests.get(name) in _RED)]
         return PatchTests(
             check.name,
             before,
@@ -446,43 +443,22 @@ class SealedVerification:
 
     # The decision ----------------------------------------------------------------------------------------------
 
-    def _proven(
+    def _proof(
         self, checks: Sequence[CheckComparison], patch_tests: Sequence[PatchTests], named: Sequence[PlanCheckResult]
-    ) -> list[str]:
-        """Return what failed on base and passes now in every repetition; a flaky test proves nothing."""
-        out = [check.name for check in named if check.held and check.red_on_base]
-        if self.case.track is not Track.FIX or out:
-            return out
-        for item in checks:
-            if item.check.kind not in FINDING_KINDS and item.comparison.fixed:
-                out += self._each_time(item, self.case.base, self.tree, item.comparison.fixed)
-        by_name = {item.check.name: item for item in checks}
-        for tests in patch_tests:
-            if tests.red_then_green and not out:
-                judged = by_name[tests.check]
-                out += self._each_time(judged, self.base_with_tests, self.with_tests, tests.red_then_green)
-        for tests in patch_tests:
-            if tests.corrected and not out:  # a finding asks a person about the corrected expectation
-                out += self._each_time(by_name[tests.check], self.base_with_tests, self.with_tests, tests.corrected)
-        return out
-
-    def _each_time(self, judged: CheckComparison, red: str, green: str, names: Sequence[str]) -> list[str]:
-        """Return the tests that fail on one tree and pass on the other again."""
-        if not judged.sealed.tests or judged.base is None or not judged.base.tests:
-            return list(names)  # a build, or tests without names: both sides were run completely
-        remaining = list(names)[:_MOST_FLAKES]
-        for _ in range(_TRIES):
-            again = self._again(red, judged.check, "red on base, once more", remaining)
-            red_now = ("failed", "error", *((None,) if _died(again) else ()))
-            remaining = [name for name in remaining if again.tests.get(name) in red_now]
-            if not remaining:
-                return []
-            if _died(again):
-                break  # seen twice, and each time takes as long as the limit allows
-        if self.runs.ground.settings.verify.second_run and probing.applies(judged.check, self.changes):
-            return remaining  # the second run repeats them, in other surroundings
-        again = self._again(green, judged.check, "green on base + patch, once more", remaining)
-        return [name for name in remaining if again.tests.get(name) == "passed"]
+    ) -> ChangeProof:
+        second = self.runs.ground.settings.verify.second_run
+        return ChangeProof(
+            self._again,
+            self.runs.ground.trees,
+            JudgedTrees(self.case.base, self.tree, self.base_with_tests, self.with_tests),
+            self.changes,
+            checks,
+            patch_tests,
+            named,
+            self.runs.notes,
+            self.case.named_by_author,
+            lambda check: second and probing.applies(check, self.changes),
+        )
 
     def _probe(
         self, checks: Sequence[CheckComparison], patch_tests: Sequence[PatchTests], proven: Sequence[str]
@@ -618,11 +594,6 @@ def _not_green(checks: Iterable[CheckComparison]) -> frozenset[str]:
 
 def _unjudged(judged: CheckComparison) -> bool:
     return not judged.left_out and verdict.no_result_at_all(judged)
-
-
-def _died(result: VerificationResult) -> bool:
-    """Return True if a run crashed or hung before it could report every test."""
-    return result.type in ("crashed", "timeout")
 
 
 def _some_pass(result: VerificationResult) -> bool:

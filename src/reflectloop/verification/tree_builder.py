@@ -134,11 +134,11 @@ class TreeBuilder:
         return self._with_entries(tree, lines) if lines else tree
 
     def with_contents(self, tree: str, contents: Mapping[str, bytes]) -> str:
-        """Return `tree` in which existing files have other contents."""
-        lines = []
+        """Return `tree` in which these files have other contents, or exist."""
+        known, lines = self.listing(tree), []
         for path, content in contents.items():
             blob = self.git.run("hash-object", "-w", "--stdin", stdin=content).decode().strip()
-            lines.append((TreeEntry(self.listing(tree)[path].mode, blob), path))
+            lines.append((TreeEntry(known[path].mode if path in known else "100644", blob), path))
         return self._with_entries(tree, lines) if lines else tree
 
     def _with_entries(self, tree: str, lines: Sequence[tuple[TreeEntry, str]]) -> str:

@@ -73,6 +73,8 @@ class PlanCheckResult(NamedTuple):
     reason: str
     red_on_base: bool | None = None  # None if not required
     edited: tuple[str, ...] = ()  # existing tests without whose new version it does not pass
+    failed_on_base: bool = False  # whether or not that was required
+    missing: str = ""  # the name of which its failure on base says that it does not exist
 
 
 class Verdict(NamedTuple):
@@ -314,13 +316,14 @@ def held(
     out: dict[str, bool] = {}
     for item in checks:
         if not item.left_out:
-            out |= _tests(item.sealed) | {item.check.name: item.sealed.ok}
+            out |= tests_passed(item.sealed) | {item.check.name: item.sealed.ok}
     for patch_tests in all_patch_tests:
-        out |= _tests(patch_tests.on_patch)
+        out |= tests_passed(patch_tests.on_patch)
     return out | {item.name: item.held for item in named}
 
 
-def _tests(result: VerificationResult) -> dict[str, bool]:
+def tests_passed(result: VerificationResult) -> dict[str, bool]:
+    """Return every test in all spellings of its name, and whether it passed."""
     return {spelling: outcome == "passed" for name, outcome in result.tests.items() for spelling in spellings(name)}
 
 

@@ -223,6 +223,7 @@ class _Line(verifying.Verification):
             protect=plain.protect,
             required=plain.required,
             named=named,
+            named_by_author=True,
             criteria={f"{one.id} {one.text}": one.check for one in contract.acceptance or ()},
             has_setup=plain.has_setup,
             approved=plain.approved,

@@ -416,7 +416,8 @@ def _expected_runs(trees: TreeBuilder, case: VerificationInput) -> int:
     tests = sum(check.kind == "test" for check in case.checks)
     own = 2 * tests if has_tests else 0
     again = 3 if case.track is Track.FIX and tests else 0  # red twice, green once
-    named = sum(2 if check.red_on_base or case.track is Track.FIX else 1 for check in case.named.values())
+    looks_back = case.track in (Track.FIX, Track.FEATURE)
+    named = sum(2 if check.red_on_base or looks_back else 1 for check in case.named.values())
     return 2 * len(case.checks) + own + again + named
 
 
