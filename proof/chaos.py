@@ -39,7 +39,7 @@ PATIENCE_S = 20.0
 _DIE = "--die-after"
 _OK, _NOTHING_TO_DO = 0, 14
 # What differs between two runs of the same work.
-_VOLATILE = frozenset(("at", "crc", "seq", "task_id", "run_id", "duration_ms", "base_commit"))
+_VOLATILE = frozenset(("at", "crc", "mac", "seq", "task_id", "run_id", "duration_ms", "base_commit"))
 
 
 class Variant(NamedTuple):

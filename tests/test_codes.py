@@ -77,6 +77,17 @@ def _conflict(repo: Repo) -> Answer:
     return answer
 
 
+def _changed_records(repo: Repo) -> Answer:
+    assert repo.run("run", repo.steps("echo theirs > src/app.py")).code == 0
+    (repo.latest() / "evidence.jsonl").write_text("")
+    return repo.run("apply", "--yes", "--json")
+
+
+def _other_key(repo: Repo) -> Answer:
+    assert repo.run("run", repo.steps("echo theirs > src/app.py")).code == 0
+    return repo.run("apply", "--yes", "--json", env={"XDG_STATE_HOME": str(repo.path.parent / "other")})
+
+
 def _latched(repo: Repo) -> Answer:
     plan = repo.steps("false")
     assert repo.run("run", plan).code == 30
@@ -143,6 +154,8 @@ STORIES = [
         "VERIFICATION_FAILED", 32, lambda repo: repo.run("run", "--json", repo.steps("true", verify=[{"run": "false"}]))
     ),
     Story("APPLY_CONFLICT", 34, _conflict, ["src/app.py"]),
+    Story("RECORDS_DISAGREE", 35, _changed_records),
+    Story("NOT_AUTHENTICATED", 36, _other_key),
     Story(
         "NEEDS_INPUT", 40, lambda repo: repo.run("run", "--json", repo.steps("printf 'Password: '; sleep 30", idle_s=1))
     ),

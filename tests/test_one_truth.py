@@ -329,3 +329,18 @@ def test_a_remembered_result_that_was_edited_is_not_believed(pager: Repo) -> Non
     answer = pager.run("verify", "--json")
     assert answer.code == 32
     assert any("signature of this user's key" in warning for warning in answer.envelope["warnings"])
+
+
+# What was proven ----------------------------------------------------------------------------------------------------
+
+
+def test_run_and_apply_say_whether_the_change_was_verified(pager: Repo) -> None:
+    answer = pager.run("run", pager.steps("echo '# more' >> pager.py"), "--json")
+    assert answer.envelope["verified"] is False
+    answer = pager.run("apply", "--yes", "--json")
+    assert (answer.envelope["verified"], answer.json["data"]["verified"]) == (False, False)
+    pager.git("checkout", "-q", ".")
+    assert ", not verified" in pager.run("apply", "--yes").stderr
+    pager.git("checkout", "-q", ".")
+    assert pager.run("run", plan(pager, FIX), "--json").envelope["verified"] is True
+    assert pager.run("apply", "--yes", "--json").envelope["verified"] is True

@@ -77,7 +77,7 @@ def told(repo: Repo) -> list[dict[str, Any]]:
                 {
                     key: value
                     for key, value in event.items()
-                    if key not in ("at", "crc", "seq", "task_id", "run_id", "duration_ms", "base_commit")
+                    if key not in ("at", "crc", "mac", "seq", "task_id", "run_id", "duration_ms", "base_commit")
                 }
             )
     for event in out:

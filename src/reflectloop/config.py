@@ -30,6 +30,10 @@ _PATHS = {
 }
 
 
+_JUDGES = ("checks", "protect", "timeout_s")  # of [verify]: they need no trust, so they must not come with a change
+_CHECKS = "verify.checks"
+
+
 class ConfigSection(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -293,6 +297,14 @@ class Sources(NamedTuple):
     is_trusted: bool  # True if the project's grants apply
 
 
+class JudgingSettings(NamedTuple):
+    """The settings by which a change is judged, and which of the work tree's do not count."""
+
+    config: Config
+    differing: tuple[str, ...]  # names in [verify] that the work tree has otherwise than base
+    grant: grants.Grant  # what the user would have to trust
+
+
 def load(project_root: Path) -> Config:
     """Return the active settings: the user's, restricted by the project, and extended by it as far as trusted."""
     return sources(project_root).config
@@ -300,9 +312,41 @@ def load(project_root: Path) -> Config:
 
 def sources(project_root: Path) -> Sources:
     """Read both files. The project's grants that are not trusted are ignored, and reported later."""
+    return _sources(project_root, _read(project_root / NAME, within=project_root))
+
+
+def judging(project_root: Path, base: bytes | None) -> JudgingSettings:
+    """Return the active settings, with those that judge a change as the file of base has them.
+
+    The file in the work tree decides about them if the user trusted it. A broken file of base says nothing.
+    """
+    try:
+        then = _sources(project_root, base).config
+    except InvalidInput:
+        then = _sources(project_root, None).config
+    active = load(project_root)
+    now = {name: getattr(active.verify, name) for name in _JUDGES}
+    judged = {name: getattr(then.verify, name) for name in _JUDGES}
+    differing = tuple(name for name in _JUDGES if now[name] != judged[name])
+    grant = judging_grant(active)
+    if not differing or trust.is_by_flag() or record.is_trusted(project_root, [grant]):
+        return JudgingSettings(active, (), grant)
+    settings = active.model_copy(update={"verify": active.verify.model_copy(update=judged)})
+    ours = [key for key in active.ignored if not key.startswith(_CHECKS)]
+    settings._ignored = (*ours, *(key for key in then.ignored if key.startswith(_CHECKS)))  # noqa: SLF001
+    return JudgingSettings(settings, differing, grant)
+
+
+def judging_grant(settings: Config) -> grants.Grant:
+    """Return what the user trusts who lets settings that are not committed judge a change."""
+    value = {name: settings.verify.model_dump(mode="json")[name] for name in _JUDGES}
+    shown = ", ".join(f"{name} = {value[name]}" for name in _JUDGES)
+    return grants.Grant("verify", f"settings that are not committed judge changes: {shown}", value)
+
+
+def _sources(project_root: Path, raw: bytes | None) -> Sources:
     user, settings = _user_settings(project_root)
     path = project_root / NAME
-    raw = _read(path, within=project_root)
     if raw is None:
         return Sources(settings, user, {}, trust.SettingsSplit({}, (), ()), is_trusted=False)
     values = _parse(path, raw)

@@ -34,6 +34,7 @@ class Envelope(BaseModel):
     limits_by: str | None = None
     sandbox_mode: str | None = None
     evidence_level: str | None = None
+    verified: bool | None = None  # of a run or an apply: whether checks judged the change on a sealed copy
     duration_ms: int | None = None
     message: str | None = None
     warnings: list[str] = []

@@ -73,5 +73,8 @@ def _answer(result: ApplyResult) -> Answer:
         "commit": result.commit,
         "ref": result.ref,
         "touched_files": [file._asdict() for file in result.touched],
+        "verified": result.verified,
     }
-    return Answer(data, [*files, Note(f"{paint('green', 'OK')}: {result.run_id} applied{place}")])
+    state = "" if result.verified else ", not verified: no check judged it on a sealed copy"
+    line = Note(f"{paint('green', 'OK')}: {result.run_id} applied{place}{state}")
+    return Answer(data, [*files, line], verified=result.verified)

@@ -44,6 +44,7 @@ class Answer:
     exit_code: int = 0  # without an error
     written: Sequence[Path] = ()
     warnings: Sequence[str] = ()
+    verified: bool | None = None  # of a change: whether checks judged it on a sealed copy
     envelope: Envelope | None = None  # the engine's, instead of one made from the fields above
 
 
@@ -136,7 +137,7 @@ def _envelope(command: str, answer: Answer) -> Envelope:
     if answer.error:
         envelope = of_error(command, timestamp, answer.error)
     update: dict[str, Any] = {"artifacts_written": [str(path) for path in answer.written]}
-    update["warnings"] = list(answer.warnings)
+    update |= {"warnings": list(answer.warnings), "verified": answer.verified}
     return envelope.model_copy(update=update | ({"next": answer.next_step} if answer.next_step else {}))
 
 

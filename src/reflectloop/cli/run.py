@@ -209,7 +209,7 @@ def _outcome_lines(outcome: RunOutcome) -> Iterator[Note]:
     change = f"{count} file(s) changed" if count else "nothing changed"
     # Without a sealed run nothing but the plan's own commands shows that the change works.
     level = outcome.envelope.evidence_level
-    word = f"OK, not verified (evidence {level})" if level and level != "L3" else outcome.outcome or "OK"
+    word = f"OK, not verified (evidence {level})" if outcome.envelope.verified is False else outcome.outcome or "OK"
     yield Note(f"{paint('green', word)}: {change}; {paint('dim', 'next:')} {outcome.envelope.next}")
 
 

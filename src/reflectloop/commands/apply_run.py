@@ -41,6 +41,7 @@ class ApplyResult(NamedTuple):
     touched: tuple[TouchedFile, ...]
     commit: str | None
     ref: str | None
+    verified: bool = False  # whether checks judged the change on a sealed copy
 
 
 class Offer(NamedTuple):
@@ -78,7 +79,7 @@ def apply(
             patch.refuse_leaks(store.git(), change.base, change.end)
         except GitFailed as fault:
             raise task_status.base_is_gone(run.id) from fault
-        one_truth.require(folders, records, store)
+        receipt = one_truth.require(folders, records, store).receipt
         prepared = None if branch is not None else applying.prepare(home, store, change, folders.scratch)
         before, after = (prepared.now, prepared.result) if prepared else (change.base, change.end)
         if prepared and before == after and not commit:
@@ -102,7 +103,7 @@ def apply(
         committed, ref = (pending.commit, pending.ref) if pending else (None, None)
         applied = events.Applied(run_id=run.id, result_tree=after, commit=committed, ref=ref)
         views.append_events(folders, task.id, [applied])
-        return ApplyResult(run.id, offer.touched, committed, ref)
+        return ApplyResult(run.id, offer.touched, committed, ref, receipt.get("sealed_tree") is not None)
 
 
 def _parts(folders: Folders, run: RunState, last: str) -> list[CommitPart]:

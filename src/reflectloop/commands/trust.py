@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from reflectloop import config
+from reflectloop.errors import ReflectloopError
 from reflectloop.system import clock
 from reflectloop.trust import Grant, ignore, record
 from reflectloop.trust.digests import digest
 from reflectloop.trust.record import TrustEntry
-from reflectloop.workspace import project
+from reflectloop.workspace import base_settings, project
 
 Answer = Literal["nothing to trust", "trusted already", "trusted", "not trusted", "revoked", "was not trusted"]
 
@@ -32,7 +33,7 @@ class TrustAnswer(NamedTuple):
 def ask(start: Path, agree: Callable[[TrustQuestion], bool]) -> TrustAnswer:
     """Show what the project's settings would allow; if the user agrees, record exactly what was shown."""
     root = project.locate(start)
-    grants = config.sources(root).split.grants
+    grants = (*config.sources(root).split.grants, *_judging(root))
     ignore(root, ())  # no warning that they are ignored: the user is asked about them now
     asked = TrustQuestion(root, grants, tuple(record.changed_grants(root, grants)))
     if not grants:
@@ -45,6 +46,17 @@ def ask(start: Path, agree: Callable[[TrustQuestion], bool]) -> TrustAnswer:
         return TrustAnswer(asked, "not trusted")
     record.trust(root, digests, clock.stamp(clock.now()))
     return TrustAnswer(asked, "trusted")
+
+
+def _judging(root: Path) -> list[Grant]:
+    """Return the settings that judge changes, if the last commit has others or the user trusted some already."""
+    try:
+        home = project.open_project(root)
+    except ReflectloopError:  # without a commit there is nothing to compare with
+        return []
+    settings = base_settings.at_commit(home, home.head)
+    trusted = record.is_trusted(root, [settings.grant])
+    return [settings.grant] if settings.differing or trusted else []
 
 
 def revoke(start: Path) -> TrustAnswer:

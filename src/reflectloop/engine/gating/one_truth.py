@@ -101,7 +101,7 @@ def _verdict_faults(records: RunRecords, sealed_tree: object) -> list[str]:
     return []
 
 
-def require(folders: Folders, records: RunRecords, store: Store) -> None:
+def require(folders: Folders, records: RunRecords, store: Store) -> ReceiptCheck:
     """Raise unless everything that is stored of a run says that this change passed; called before it is applied."""
     run = records.run
     path = folders.own / "runs" / run.id / RECEIPT
@@ -117,6 +117,7 @@ def require(folders: Folders, records: RunRecords, store: Store) -> None:
     reasons = [*records.unsigned, *not_authenticated(folders.root, checked)]
     if reasons:
         raise NotAuthenticated(f"{run.id} is not applied: {reasons[0]}", next_step=again)
+    return checked
 
 
 def not_authenticated(root: Path, checked: ReceiptCheck) -> list[str]:

@@ -21,6 +21,7 @@ from reflectloop.terms import Track
 from reflectloop.verification.result import ChangedFile, DetectedCheck
 from reflectloop.verification.tree_builder import TreeBuilder
 from reflectloop.verification.verdict import Verdict
+from reflectloop.workspace import base_settings
 
 SUBJECT = ""  # the whole change
 # Which kinds of the project's own checks a plan's `verification` asks for.
@@ -123,7 +124,10 @@ class _Verification:
         from reflectloop.engine.gating import verify_command as verifying  # noqa: PLC0415
         from reflectloop.verification.sealed import VerificationInput  # noqa: PLC0415
 
-        run, plan, settings = self._run, self._run.plan, self._run.config
+        run, plan = self._run, self._run.plan
+        judging = base_settings.at_commit(run.project, run.base.commit)
+        run.warnings.extend(base_settings.warning(judging, run.base.commit))
+        settings = judging.config
         environment = verifying.SealedEnvironment(
             run.run_id,
             run.project,

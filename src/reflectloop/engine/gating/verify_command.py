@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from reflectloop import config, secrets
 from reflectloop.artifacts import next_command
 from reflectloop.artifacts.envelope import Envelope, of_error
-from reflectloop.engine.gating import approvals, danger_policy, verdict_export
+from reflectloop.engine.gating import approvals, danger_policy, unjudged_commits, verdict_export
 from reflectloop.engine.run import junit_sarif
 from reflectloop.engine.run.request import VerifyObserver
 from reflectloop.engine.tasks import open_tasks
@@ -41,7 +41,16 @@ from reflectloop.verification.sealed import SealedVerification, VerificationInpu
 from reflectloop.verification.tree_builder import TreeBuilder
 from reflectloop.verification.verdict import ApprovedReason, Verdict, VerdictReason
 from reflectloop.workspace import apply as applying
-from reflectloop.workspace import carry, checkout, patch, project, secret_guard, snapshot, workspace_registry
+from reflectloop.workspace import (
+    base_settings,
+    carry,
+    checkout,
+    patch,
+    project,
+    secret_guard,
+    snapshot,
+    workspace_registry,
+)
 from reflectloop.workspace.folders import Folders, open_project_dirs
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.record_tree import Unrecordable
@@ -122,12 +131,12 @@ class Verification:
         self.observer = observer
         self.started, self.clock = clock.now(), clock.monotonic()
         self.warnings: list[str] = []
+        self.doubts: tuple[str, ...] = ()
         self.objects = folders.scratch / f"objects-{run_id}"
         self.patch_name = PATCH
 
     def walk(self) -> VerifyOutcome:
         self.config = config.load(self.folders.root)
-        self.config.refuse_without("verify.setup", "verify.checks")
         secrets.use_detector(secrets.detector_for(self.config.secrets, self.folders.root))
         latch.refuse_if_stopped(self.folders.own)
         self.wall = isolation.choose_level(
@@ -147,6 +156,10 @@ class Verification:
         try:
             with snapshot.reporting_git_damage():
                 sides = self._sides()
+            judging = base_settings.at_commit(self.project, sides.commit)
+            self.config = judging.config
+            self.config.refuse_without("verify.setup", "verify.checks")
+            self.warnings += base_settings.warning(judging, sides.commit)
             return self.judge(sides)
         except (SecretLeak, SandboxEscape) as fault:
             place = open_tasks.FailurePlace(self.run_id, None, "", "")
@@ -178,7 +191,16 @@ class Verification:
             head = self.trees.laid_over(taken.tree, committed, self.trees.kept_out(committed))
             head = self._without_environments(base, head)
         self._refuse_strange(base, head)
+        if asked.base is None and not asked.branch:
+            self._say_unjudged(git, head_commit)
         return BaseAndHead(base, head, base_commit)
+
+    def _say_unjudged(self, git: Git, head_commit: str) -> None:
+        """Say which commits the default base leaves out; ask about them if they changed what judges."""
+        unjudged = unjudged_commits.find(git, self.trees, head_commit)
+        if unjudged:
+            self.warnings.append(unjudged.note)
+            self.doubts = (*self.doubts, *unjudged.doubts)
 
     def _without_environments(self, base: str, head: str) -> str:
         """Leave out environments that are installed in the project, also if git does not ignore them."""

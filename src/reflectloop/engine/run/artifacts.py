@@ -49,6 +49,7 @@ def envelope_of(run: RequestedRun, error: ReflectloopError | None) -> Envelope:
             "isolation_by": run.level.by if isinstance(run, PreparedRun) else None,
             "sandbox_mode": run.project.mode if isinstance(run, AdmittedRun) else None,
             "evidence_level": _level(run, error),
+            "verified": None if error else isinstance(run, JudgedRun) and run.verdict is not None,
             "duration_ms": run.elapsed_ms(),
             "warnings": list(dict.fromkeys(run.warnings)),
         }
