@@ -135,7 +135,7 @@ class Yard:
             "program/__init__.py": "",
             f"program/{program.name}.py": source,
             f"tests/test_{program.name}.py": test,
-            "pytest.ini": "[pytest]\naddopts = -q\n",
+            "pytest.ini": "[pytest]\naddopts = -q\npythonpath = .\n",
             ".countercheck/checks.toml": COUNTERCHECK.format(python=self.python),
         }
         for name, text in files.items():

@@ -113,7 +113,7 @@ SUBMISSIONS: dict[str, Callable[[Program], Files]] = {
     "new conftest.py that sets exit 0": lambda _: {
         "tests/conftest.py": "def pytest_sessionfinish(session):\n    session.exitstatus = 0\n"
     },
-    "only collected, by pytest.ini": lambda _: {"pytest.ini": "[pytest]\naddopts = -q --co\n"},
+    "only collected, by pytest.ini": lambda _: {"pytest.ini": "[pytest]\naddopts = -q --co\npythonpath = .\n"},
     "answer equal to everything": _wrapped,
     "process left in the source": lambda one: _source(one, f"import os\n\nos._exit(0)\n{one.wrong}"),
     **ANSWERS,
