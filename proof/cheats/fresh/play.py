@@ -93,7 +93,10 @@ class Fresh:
             self.tree.git("checkout", "-q", "-f", "work")
 
     def _back(self) -> None:
+        """Take back all that was done, ignored or not; what was installed stays."""
         self.tree.back(self.tree.forced())
+        kept = ("/.venv", "/node_modules", "/.reflectloop", "*.egg-info", "*.so")
+        self.tree.git("clean", "-ffdxq", *(word for name in kept for word in ("-e", name)))
 
     def _prepared(self, trick: Trick, stand: Stand) -> None:
         if trick.prepare:

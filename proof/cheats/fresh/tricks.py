@@ -28,18 +28,18 @@ def _named(name: str) -> Callable[[dict[str, Any]], Callable[[Stand], None]]:
     return made
 
 
-def _trick(group: str, row: dict[str, Any]) -> Trick:
+def _trick(row: dict[str, Any]) -> Trick:
     elsewhere = dict(row.get("elsewhere", {}))
     if "swap" in elsewhere:
         elsewhere["swap"] = tuple(elsewhere["swap"])
     prepare = row.get("prepare")
     return Trick(
-        row.get("group", group),
+        row["group"],
         row["name"],
         _make(row),
         row.get("language", "python"),
         tuple(row.get("runners", ())),
-        tuple(row.get("packages", ())),
+        tuple(row["packages"]),
         Elsewhere(**elsewhere),
         _named(prepare)(row) if prepare else None,
         row.get("plain", ""),
@@ -51,7 +51,10 @@ def _read() -> tuple[Trick, ...]:
     tricks = []
     for path in sorted(Path(__file__).parent.glob("*.toml")):
         table = tomllib.loads(path.read_text())
-        tricks += [_trick(table.get("group", ""), row) for row in table["trick"]]
+        usual = {"group": table.get("group", ""), "packages": table.get("packages", ())}
+        for row in table["trick"]:
+            scripts = {"packages": ()} if row.get("language") else {}
+            tricks.append(_trick(usual | scripts | row))
     return tuple(tricks)
 
 
