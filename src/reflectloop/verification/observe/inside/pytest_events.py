@@ -120,15 +120,19 @@ class _Relay:
         self._left_out = [*conftests, *installed]
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-        return self._manager.subset_hook_caller(name, remove_plugins=self._left_out)
+        caller = self._manager.subset_hook_caller(name, remove_plugins=self._left_out)
+        setattr(self, name, caller)
+        return caller
 
 
-def _known_item(session: Any, name: str, nodeid: str, place: tuple[Any, ...], function: Any) -> Any:  # noqa: ANN401
+def _known_item(session: Any, relay: _Relay, names: tuple[Any, ...], function: Any) -> Any:  # noqa: ANN401
+    """Return a test with a name, an id and a place."""
+    name, nodeid, place = names
     make = getattr(_Known, "from_parent", None)
     item: Any
     item = make(session, name=name, nodeid=nodeid) if make else _Known(name, parent=session, nodeid=nodeid)
     item.function = item.obj = function
-    item.relay = _Relay(session.config.pluginmanager)
+    item.relay = relay
     item.place = place
     item.broken_setup = False
     item.funcargs = {}
@@ -193,15 +197,17 @@ class Plugin:
         finally:
             sys.path.remove(self._settings.folder)
         sys.modules.pop(module_name, None)
+        relay = _Relay(session.config.pluginmanager)
         for style, name in styles:
             function = getattr(module, name)
-            nodeid = module_name + ".py::" + name
-            item = _known_item(session, name, nodeid, (module_name + ".py", 0, name), function)
+            names = (name, module_name + ".py::" + name, (module_name + ".py", 0, name))
+            item = _known_item(session, relay, names, function)
             item.broken_setup = style == "setup"
             got = _outcome(item)
             self._tell("known", round=number, style=style, got=got, raised=raises(function))
         for real in self._twins(getattr(session, "items", [])):
-            item = _known_item(session, real.name, real.nodeid, real.location, getattr(module, styles[0][1]))
+            names = (real.name, real.nodeid, real.location)
+            item = _known_item(session, relay, names, getattr(module, styles[0][1]))
             self._tell("twin", round=number, id=real.nodeid, got=_outcome(item))
 
     def _twins(self, items: Any) -> list[Any]:  # noqa: ANN401
@@ -224,11 +230,14 @@ class Plugin:
         raised = call.excinfo is not None
         if outcome.excinfo is None:
             report = outcome.get_result()
-            self._tell("made", id=report.nodeid, when=report.when, outcome=report.outcome, raised=raised)
+            if report.outcome != "passed" or report.when == "call" or raised:
+                self._tell("made", id=report.nodeid, when=report.when, outcome=report.outcome, raised=raised)
         self._tell_changed(self._originals.changed_often())
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: Any) -> None:  # noqa: ANN401
+        if report.outcome == "passed" and report.when in ("setup", "teardown"):
+            return
         place = getattr(report, "location", None) or ("",)
         self._tell(
             "told",
