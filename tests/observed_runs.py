@@ -60,7 +60,11 @@ def observe(
     )
     told = begun.close()
     reading = reports.read((folder / "report").read_bytes(), tool=tool) if (folder / "report").is_file() else None
-    report = reading.tests if reading else {}
+    report = (
+        reading.tests
+        if reading
+        else (r.tests if prepared.report is None and (r := reports.read(done.stdout, tool=tool)) else {})
+    )
     odd = {item.key: item.text for item in begun.oddities(told, report, ended=True)}
     return ObservedRun(done.returncode, done.stdout, report, odd, told.events)
 

@@ -13,7 +13,8 @@ class Canary(NamedTuple):
 
     style: str
     outcome: str
-    body: tuple[str, ...]
+    body: tuple[str, ...] = ()
+    optional: bool = False  # True if it is run only where the project loads what it tries
 
     @property
     def raises(self) -> bool:
@@ -79,6 +80,23 @@ UNITTEST_RUN = (
     Canary("skip", "skipped", ('unittest.TestCase().skipTest("no")',)),
     # unittest tells failed assertions from other exceptions.
     *(canary._replace(outcome="error") if canary.style == _WITH_ANOTHER else canary for canary in UNITTEST),
+)
+_ASSERT_FAILS = (
+    *("assert", "assert.ok", "assert.equal", "assert.notEqual", "assert.strictEqual", "assert.notStrictEqual"),
+    *("assert.deepEqual", "assert.deepStrictEqual", "assert.notDeepEqual", "assert.throws", "assert.doesNotThrow"),
+    *("assert.ifError", "assert.fail", "assert.strict.equal", "assert.strict.deepEqual"),
+)
+_LIBRARY_FAILS = (
+    *("chai expect", "chai expect, deep", "chai assert", "chai assert, strict", "expect toBe", "expect toEqual"),
+    *("a test of mocha that fails", "tape equal", "tape deepEqual", "tape ok", "tape throws", "tape fail"),
+)
+_LIBRARY_PASSES = ("chai expect, equal", "expect toBe, equal", "a test of mocha that passes", "tape equal, equal")
+# Their text stands in `inside/javascript_events.cjs`; what a project does not load is not tried.
+JAVASCRIPT = (
+    *(Canary(style, "failed") for style in _ASSERT_FAILS),
+    *(Canary(style, "passed") for style in ("assert.strictEqual, equal", "assert.throws, thrown")),
+    *(Canary(style, "failed", optional=True) for style in _LIBRARY_FAILS),
+    *(Canary(style, "passed", optional=True) for style in _LIBRARY_PASSES),
 )
 ROUNDS = 2  # before the first test of the project, and after the last
 

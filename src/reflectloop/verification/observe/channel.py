@@ -24,7 +24,8 @@ class ChannelEvents(NamedTuple):
 class Channel:
     """The reading end of the pipe, read by a thread of its own."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, many: bool = False) -> None:
+        self._many = many  # True if several processes tell outcomes, each in a session of its own
         os.mkfifo(path, 0o600)
         self._pipe = os.open(path, os.O_RDWR | os.O_NONBLOCK)  # a writer of our own, so that there is no end of file
         self._stop, self._stopping = os.pipe()
@@ -55,12 +56,13 @@ class Channel:
         self._take()
         os.close(self._stop)
         os.close(self._pipe)
-        return read_events(bytes(self._data))
+        return read_events(bytes(self._data), many=self._many)
 
 
-def read_events(data: bytes) -> ChannelEvents:
+def read_events(data: bytes, *, many: bool = False) -> ChannelEvents:
     """Read the lines; a line that is no event, or has another number than the next one, is a fault."""
     events: list[Mapping[str, Any]] = []
+    counts: dict[str, int] = {}  # by session
     for line in data.split(b"\n")[:-1]:
         try:
             event = json.loads(line)
@@ -68,10 +70,13 @@ def read_events(data: bytes) -> ChannelEvents:
             event = None
         if not isinstance(event, dict) or not isinstance(event.get("e"), str):
             return ChannelEvents(tuple(events), ("a line is no event",))
-        if events and event["e"] == "start":
+        session = str(event.get("s", ""))
+        count = counts.get(session, 0)
+        if (event["e"] == "start" and count) or (counts and not count and not many):
             return ChannelEvents(tuple(events), ("a second session was started",))
-        if event.get("n") != len(events):
-            return ChannelEvents(tuple(events), (f"event {len(events)} has the number {event.get('n')}",))
+        if event.get("n") != count:
+            return ChannelEvents(tuple(events), (f"event {count} has the number {event.get('n')}",))
+        counts[session] = count + 1
         events.append(event)
     rest = data.rpartition(b"\n")[2]
     return ChannelEvents(tuple(events), ("the last event is cut",) if rest else ())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from reflectloop.verification.observe.canaries import ROUNDS, Canary
@@ -14,6 +14,7 @@ from reflectloop.verification.result import Outcome
 _NO_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _GREEN = ("passed", "xpassed")
 _NARROW = 0xFF
+_LONGEST_TITLE = 1500
 KNOWN = "known "  # of the keys that say that a known test came out wrong: they are tampering on base too
 
 
@@ -39,7 +40,7 @@ def oddities(
     told: ChannelEvents,
     canaries: Sequence[Canary],
     reported: Mapping[str, Outcome],
-    outcomes: Mapping[str, bool],
+    outcomes: Mapping[str, bool] | None,
     *,
     ended: bool,
 ) -> list[Oddity]:
@@ -49,7 +50,6 @@ def oddities(
     `ended` is False if the engine ended the check: then nothing is missed.
     """
     passed = [test for test, outcome in reported.items() if outcome in _GREEN]
-    finished = any(event["e"] == "end" for event in told.events)
     out = [
         *_of_known(told, canaries),
         *(Oddity(f"replaced {name}", f"{name} was replaced while the tests ran") for name in _replaced(told)),
@@ -62,11 +62,27 @@ def oddities(
         return out
     if not began(told):
         return [*out, Oddity("silent", "no outcome was told while the tests ran, though the report names passed ones")]
-    if not finished:
-        out.append(Oddity("unfinished", "the session of the runner did not end, though a report says that it did"))
-    elif told.events[-1]["e"] != "end":
-        out.append(Oddity("after the end", "something was told after the end of the session"))
-    return [*out, *_missing(told, canaries), *_of_report(passed, outcomes)]
+    for session in _sessions(told):
+        names = [event["e"] for event in session]
+        if "end" not in names:
+            out.append(Oddity("unfinished", "the session of the runner did not end, though a report says that it did"))
+        elif names[-1] != "end":
+            out.append(Oddity("after the end", "something was told after the end of the session"))
+        out += _missing(session, canaries)
+    return [*out, *_of_report(passed, outcomes), *_of_totals(told, reported)]
+
+
+def _sessions(told: ChannelEvents) -> Iterable[list[Mapping[str, Any]]]:
+    by_name: dict[Any, list[Mapping[str, Any]]] = {}
+    for event in told.events:
+        by_name.setdefault(event.get("s"), []).append(event)
+    return by_name.values()
+
+
+def _of_totals(told: ChannelEvents, reported: Mapping[str, Outcome]) -> Iterator[Oddity]:
+    failed = [event.get("failed") for event in told.events if event["e"] == "totals"]
+    if any(failed) and not any(outcome in ("failed", "error") for outcome in reported.values()):
+        yield Oddity("totals", f"{failed[0]} assertions failed, and the report names none")
 
 
 def _of_known(told: ChannelEvents, canaries: Sequence[Canary]) -> Iterator[Oddity]:
@@ -89,12 +105,13 @@ def _of_known(told: ChannelEvents, canaries: Sequence[Canary]) -> Iterator[Oddit
             yield Oddity("broken", f"the tests of the verifier could not be run: {event.get('error')}")
 
 
-def _missing(told: ChannelEvents, canaries: Sequence[Canary]) -> Iterator[Oddity]:
+def _missing(session: Sequence[Mapping[str, Any]], canaries: Sequence[Canary]) -> Iterator[Oddity]:
     """Miss known tests of a round that the runner should have run."""
-    if not canaries or any(event["e"] == "broken" for event in told.events):
+    if any(event["e"] == "broken" for event in session):
         return
-    seen = {(event.get("round"), event.get("style")) for event in told.events if event["e"] == "known"}
-    left = [canary.style for canary in canaries for number in range(ROUNDS) if (number, canary.style) not in seen]
+    seen = {(event.get("round"), event.get("style")) for event in session if event["e"] == "known"}
+    wanted = [canary.style for canary in canaries if not canary.optional]
+    left = [style for style in wanted for number in range(ROUNDS) if (number, style) not in seen]
     if left:
         yield Oddity("unrun", f"{len(left)} tests of the verifier were not run")
 
@@ -120,7 +137,9 @@ def _of_reports(told: ChannelEvents) -> Iterator[Oddity]:
             yield Oddity("turned", f"the failed report of {test} was turned into a passed one")
 
 
-def _of_report(passed: Sequence[str], outcomes: Mapping[str, bool]) -> Iterator[Oddity]:
+def _of_report(passed: Sequence[str], outcomes: Mapping[str, bool] | None) -> Iterator[Oddity]:
+    if outcomes is None:
+        return
     for test in passed:
         if outcomes.get(test) is False:
             yield Oddity(f"report {test}", f"the report says that {test} passed, but it did not")
@@ -153,6 +172,26 @@ def unittest_outcomes(told: ChannelEvents) -> dict[str, bool]:
             if event.get("outcome") != "skipped in part":
                 green[test] = green.get(test, True) and event.get("outcome") == "passed"
     return green
+
+
+def mocha_outcomes(told: ChannelEvents) -> dict[str, bool]:
+    """Return whether each title was green; tests of several files may share one."""
+    green: dict[str, bool] = {}
+    for event in told.events:
+        if event["e"] == "told":
+            test = str(event.get("id"))
+            green[test] = green.get(test, False) or event.get("outcome") == "passed"
+    return green
+
+
+def no_outcomes(told: ChannelEvents) -> dict[str, bool] | None:  # noqa: ARG001
+    """Return None: the report is not written by the process of the tests, so nothing is to be compared."""
+    return None
+
+
+def mocha_title(test: str, outcomes: Mapping[str, bool]) -> str:
+    """Return a test's title from its id in the report, which may begin with its file."""
+    return test if test in outcomes else (test.partition("::")[2] or test)[:_LONGEST_TITLE]
 
 
 def _reported_id(nodeid: str, file: str) -> str:

@@ -45,11 +45,12 @@ class TamperWatch:
         return f"{name}: outcomes were not observed as they happened: its command does not load the observer"
 
     def is_unwatchable(self, check: DetectedCheck, tree: str, begun: Watch, told: ChannelEvents) -> bool:
-        """Return True if the runner did not load the observer on base: it is run again without it."""
+        """Return True if the runner failed to load the observer on base: it is run again without it."""
         if tree != self.base_tree or not begun.observed or began(told):
             return False
         self._unwatched.add(check.name)
-        return True
+        self.notes.add(self._why_not(check.name))
+        return begun.changes_command
 
     def judge(
         self,
@@ -62,7 +63,7 @@ class TamperWatch:
         ended: bool,
     ) -> VerificationResult:
         """Return the result with what was odd about the run; a run that was tampered with has no outcomes."""
-        if not begun.observed:
+        if not begun.observed or (check.name in self._unwatched and not began(told)):
             return result
         odd = {item.key: item.text for item in reversed(begun.oddities(told, result.tests, ended=ended))}
         odd = dict(reversed(odd.items()))

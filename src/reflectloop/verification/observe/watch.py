@@ -31,6 +31,9 @@ for text in texts:
 """
 _PYTEST_END = "install(globals(), folder, __name__)\n"
 _MOST_WANTED = 500
+_JAVASCRIPT = ("mocha", "tape", "node-test")
+_MOCHA_REPORTER = "--reporter=json"
+_SEPARATORS = {"PYTHONPATH": os.pathsep, "NODE_OPTIONS": " "}
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,9 @@ class Watch:
     variables: Mapping[str, str] = field(default_factory=dict)
     channel: Channel | None = None  # None if the run is not observed
     canaries: tuple[Canary, ...] = ()
-    outcomes: Callable[[ChannelEvents], dict[str, bool]] = observation.pytest_outcomes
+    outcomes: Callable[[ChannelEvents], dict[str, bool] | None] = observation.no_outcomes
+    title: Callable[[str, Mapping[str, bool]], str] | None = None  # how outcomes name a test of the report
+    changes_command: bool = False  # True if the runner fails where the observer cannot be loaded
 
     @property
     def observed(self) -> bool:
@@ -49,19 +54,24 @@ class Watch:
 
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return the variables of the command, with ours before those that it has."""
-        joined = {name: os.pathsep.join(filter(None, (value, env.get(name)))) for name, value in self.variables.items()}
+        joined = {
+            name: _SEPARATORS[name].join(filter(None, (value, env.get(name)))) for name, value in self.variables.items()
+        }
         return {**env, **joined}
 
     def close(self) -> ChannelEvents:
         return self.channel.close() if self.channel else ChannelEvents(())
 
     def oddities(self, told: ChannelEvents, reported: Mapping[str, Outcome], *, ended: bool) -> list[Oddity]:
-        return observation.oddities(told, self.canaries, reported, self.outcomes(told), ended=ended)
+        outcomes = self.outcomes(told)
+        if self.title and outcomes is not None:
+            reported = {self.title(test, outcomes): outcome for test, outcome in reported.items()}
+        return observation.oddities(told, self.canaries, reported, outcomes, ended=ended)
 
 
 def can_observe(tool: str) -> bool:
     """Return True if there is an observer for a tool's runner."""
-    return tool in ("pytest", "unittest")
+    return tool in ("pytest", "unittest", *_JAVASCRIPT)
 
 
 def begin(
@@ -76,6 +86,8 @@ def begin(
         return _begin_pytest(prepared, outside, inside, wanted)
     if tool == "unittest" and prepared.stand_in:
         return _begin_unittest(prepared, outside, wanted)
+    if tool in _JAVASCRIPT:
+        return _begin_javascript(tool, prepared, outside, inside)
     return None
 
 
@@ -90,6 +102,30 @@ def _begin_unittest(prepared: PreparedCommand, outside: Path, wanted: Sequence[s
     }
     (outside / "observer.json").write_text(json.dumps(values))
     return Watch(prepared.argv, {}, Channel(outside / pipe), known, observation.unittest_outcomes)
+
+
+def _begin_javascript(tool: str, prepared: PreparedCommand, outside: Path, inside: Path) -> Watch | None:
+    if tool == "mocha" and _MOCHA_REPORTER not in prepared.argv:
+        return None
+    name = canaries.random_name()
+    option = f"--require {inside / name}.cjs"
+    values = {"tool": tool, "pipe": os.fspath(inside / f"{name}.pipe"), "option": option}
+    text = (_INSIDE / "javascript_events.cjs").read_text()
+    (outside / f"{name}.cjs").write_text(f"const values = {json.dumps(values)};\n{text}")
+    channel = Channel(outside / f"{name}.pipe", many=tool == "node-test")
+    if tool == "mocha":
+        at = prepared.argv.index(_MOCHA_REPORTER)
+        argv = (*prepared.argv[:at], f"--file={inside / name}.cjs", *prepared.argv[at:])
+        return Watch(
+            argv,
+            {},
+            channel,
+            canaries.JAVASCRIPT,
+            observation.mocha_outcomes,
+            observation.mocha_title,
+            changes_command=True,
+        )
+    return Watch(prepared.argv, {"NODE_OPTIONS": option}, channel, canaries.JAVASCRIPT)
 
 
 def _write_rounds(known: Sequence[Canary], imports: Sequence[str], outside: Path) -> list[tuple[str, Any]]:
@@ -116,7 +152,7 @@ def _begin_pytest(prepared: PreparedCommand, outside: Path, inside: Path, wanted
     argv = (*prepared.argv[:at], "-p", name, *prepared.argv[at:])
     channel = Channel(outside / f"{name}.pipe")
     variables = {"PYTHONPATH": os.fspath(inside)}
-    return Watch(argv, variables, channel, canaries.PYTEST, observation.pytest_outcomes)
+    return Watch(argv, variables, channel, canaries.PYTEST, observation.pytest_outcomes, changes_command=True)
 
 
 def _texts(*names: str) -> list[str]:

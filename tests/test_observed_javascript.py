@@ -1,0 +1,135 @@
+"""Processes of JavaScript tests tell what they do: changed assertions, runners and reports are noticed."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from observed_runs import ObservedRun, observe, write
+
+needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+pytestmark = needs_node
+NODE = shutil.which("node") or "node"
+WRONG = "exports.add = (a, b) => a - b;\n"
+TEST = """
+const assert = require('assert'); const { add } = require('./calc');
+test('zero', () => assert.strictEqual(add(0, 0), 0));
+test('adds', () => assert.strictEqual(add(1, 2), 3));
+"""
+# A runner with the interface of mocha: its files, its globals, its options and its report.
+MOCHA = """
+class Test { constructor(title, fn) { this.title = title; this.fn = fn; } fullTitle() { return this.title; } }
+class Suite { constructor() { this.tests = []; this.hooks = { after: [], afterEach: [] }; }
+  addTest(test) { this.tests.push(test); } }
+class Runner extends require('events') {
+  constructor(suite) { super(); this.suite = suite; }
+  fail(test) { test.state = 'failed'; this.emit('fail', test); }
+  one(test) { try { test.fn(); test.state = 'passed'; this.emit('pass', test); } catch (error) { this.fail(test); }
+    for (const hook of this.suite.hooks.afterEach) hook.call({ currentTest: test }); }
+  run(done) { setImmediate(() => { this.suite.tests.forEach((test) => this.one(test));
+    const left = [...this.suite.hooks.after];
+    const next = () => left.length ? left.shift().call({ timeout() {} }, next) : done(); next(); }); return this; }
+}
+class Mocha { constructor() { this.suite = new Suite(); } run(done) { return new Runner(this.suite).run(done); } }
+module.exports = Object.assign(Mocha, { Test, Suite, Runner });
+"""
+PROGRAM = """#!/usr/bin/env node
+const Mocha = require('../lib/mocha.js'); const fs = require('fs'); const path = require('path');
+const option = (name) => process.argv.map((word) => word.split(name)).find((parts) => parts.length === 2)?.[1];
+const mocha = new Mocha(); const { suite } = mocha;
+global.test = (title, fn) => suite.addTest(new Mocha.Test(title, fn));
+global.after = (fn) => suite.hooks.after.push(fn); global.afterEach = (fn) => suite.hooks.afterEach.push(fn);
+if (option('--file=')) require(option('--file='));
+require(path.resolve('test.js'));
+const passes = [], failures = [];
+const entry = (test) => ({ fullTitle: test.fullTitle(), file: path.resolve('test.js') });
+const runner = mocha.run(() => { process.exitCode = failures.length;
+  fs.writeFileSync(option('output='), JSON.stringify({ stats: {}, passes, failures })); });
+runner.on('pass', (test) => passes.push(entry(test))); runner.on('fail', (test) => failures.push(entry(test)));
+"""
+RUNNER = "require.cache[Object.keys(require.cache).find((key) => key.endsWith('mocha/lib/mocha.js'))].exports"
+MOCHA_CHEATS = {
+    "an assertion": "const check = require('assert'); check.strictEqual = () => {};",
+    "an assertion about one value": (
+        "const old = require('assert').strictEqual;"
+        "require('assert').strictEqual = (a, b) => { if (b !== 3) old(a, b); };"
+    ),
+    "the runner": (
+        f"{RUNNER}.Runner.prototype.fail = function (test) {{ test.state = 'passed'; this.emit('pass', test); }};"
+    ),
+    "the report, at the exit": """
+const fs = require('fs'); const out = process.argv.find((word) => word.includes('output=')).split('output=')[1];
+process.on('exit', () => { const { passes, failures } = JSON.parse(fs.readFileSync(out));
+  fs.writeFileSync(out, JSON.stringify({ stats: {}, passes: [...passes, ...failures], failures: [] }));
+  process.exitCode = 0; });
+""",
+    "the report, before an early end": """
+const fs = require('fs'); const out = process.argv.find((word) => word.includes('output=')).split('output=')[1];
+exports.add = () => { const passes = [{ fullTitle: 'zero' }, { fullTitle: 'adds' }];
+  fs.writeFileSync(out, JSON.stringify({ stats: {}, passes, failures: [] })); process.reallyExit(0); };
+""",
+}
+
+
+def mocha(tmp_path: Path, source: str) -> ObservedRun:
+    files = {"calc.js": source, "test.js": TEST, "node_modules/mocha/lib/mocha.js": MOCHA}
+    project = write(tmp_path / "project", {**files, "node_modules/mocha/bin/mocha": PROGRAM})
+    (project / "node_modules/mocha/bin/mocha").chmod(0o755)
+    return observe(project, "mocha", ("node_modules/mocha/bin/mocha",))
+
+
+def node(tmp_path: Path, source: str, test: str = TEST) -> ObservedRun:
+    test = f"const {{ test }} = require('node:test');\n{test}"
+    return observe(
+        write(tmp_path / "project", {"calc.js": source, "calc.test.js": test}), "node-test", (NODE, "--test")
+    )
+
+
+@pytest.mark.parametrize("name", MOCHA_CHEATS)
+def test_source_that_changes_mocha_is_noticed(tmp_path: Path, name: str) -> None:
+    cheat = MOCHA_CHEATS[name]
+    ran = mocha(tmp_path, cheat if "exports.add" in cheat else f"{cheat}\n{WRONG}")
+    assert set(ran.report.values()) == {"passed"}, ran.output
+    assert ran.odd
+
+
+def test_nothing_is_odd_about_honest_tests_of_mocha(tmp_path: Path) -> None:
+    ran = mocha(tmp_path, WRONG)
+    assert ran.exit_code == 1
+    assert ran.told == {"zero": ["passed"], "adds": ["failed"]}
+    assert sorted(ran.report.values()) == ["failed", "passed"]
+    assert not ran.odd
+    styles = {event["style"] for event in ran.events if event["e"] == "known"}
+    assert {"assert.strictEqual", "a test of mocha that fails"} <= styles
+
+
+@pytest.mark.parametrize(
+    "cheat",
+    [
+        "const check = require('assert'); check.strictEqual = () => {};",
+        "const old = process.reallyExit; exports.add = () => old.call(process, 0);",
+    ],
+)
+def test_source_that_changes_assertions_or_ends_is_noticed_with_node(tmp_path: Path, cheat: str) -> None:
+    ran = node(tmp_path, cheat if "exports.add" in cheat else f"{cheat}\n{WRONG}")
+    assert set(ran.report.values()) == {"passed"}, ran.output
+    assert ran.odd
+
+
+HONEST = """
+const { execFileSync } = require('child_process'); const { Worker } = require('worker_threads');
+test('programs do not load the observer', () => {
+  const out = execFileSync(process.execPath, ['-p', 'String(process.env.NODE_OPTIONS)']).toString();
+  require('assert').doesNotMatch(out, /--require/);
+});
+test('a thread', (t, done) => { new Worker('0', { eval: true }).on('exit', () => done()); });
+"""
+
+
+def test_nothing_is_odd_about_honest_tests_of_node(tmp_path: Path) -> None:
+    ran = node(tmp_path, WRONG, TEST + HONEST)
+    assert sorted(ran.report.values()) == ["failed", "passed", "passed", "passed"], ran.output
+    assert not ran.odd
+    assert [event["e"] for event in ran.events if event["e"] in ("start", "end")] == ["start", "end"]
