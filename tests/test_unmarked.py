@@ -74,6 +74,25 @@ def test_a_sealed_check_sees_no_mark_of_the_engine(repo: Repo, level: str) -> No
     assert (done.code, _log(repo)) == (0, "nothing seen\n" * 2), done.stdout + done.stderr
 
 
+@full
+@pytest.mark.parametrize("runner", ["pytest", "unittest"])
+def test_a_sealed_test_sees_no_mark_of_the_engine(repo: Repo, runner: str) -> None:
+    _project(repo, strongest="full")
+    repo.write(
+        "test_look.py",
+        "import runpy, unittest\n\n\nclass Look(unittest.TestCase):\n    def test_look(self):\n"
+        "        runpy.run_path('look.py')\n",
+    )
+    repo.write(
+        "reflectloop.toml",
+        f'[[verify.checks]]\nname = "look"\nkind = "test"\nrun = ["{sys.executable}", "-m", "{runner}", "-v"]\n',
+    )
+    repo.commit("a test that looks around")
+    repo.write("newer.txt", "a change\n")
+    done = repo.run("verify")
+    assert (done.code, "look: 1 passed; on base: 1 passed" in done.stdout + done.stderr) == (0, True)
+
+
 @needs_landlock
 def test_a_sealed_check_without_namespaces_sees_no_mark_of_its_own(repo: Repo, tmp_path: Path) -> None:
     """It shares the list of processes with the machine, so it can see that the engine is its parent."""
