@@ -72,6 +72,19 @@ def test_what_would_judge_does_not_reach_the_tests(made: Repo) -> None:
     assert done.code == 33
 
 
+@full
+def test_a_source_that_only_the_build_of_the_change_swaps_is_judged_as_it_stands(made: Repo) -> None:
+    made.write("other.py", "number = 2\n")
+    made.write(
+        "tests/test_other.py",
+        TEST.replace("import table", "import other as table").replace("str(table", "str(1 * table"),
+    )
+    made.commit("a test that fails")
+    done = verified(made, f"{MAKE}Path('other.py').write_text('number = 1\\n')\n")
+    assert "1 failing before and now" in done.stdout
+    assert "the build made other.py, which the tests do not get" in done.stdout
+
+
 def test_what_the_build_of_base_makes_too_may_judge(made: Repo) -> None:
     text = MAKE + "Path('tests/made_helper.py').write_text('value = 1\\n')\n"
     made.write("make.py", text)
@@ -92,6 +105,8 @@ def test_what_the_build_of_base_makes_too_may_judge(made: Repo) -> None:
         ("dist/package.json", False),
         ("tests/list.o", False),
         ("tests/helper.py", True),
+        ("pkg/calc.cpython-311-x86_64-linux-gnu.so", True),
+        ("pkg/calc/__init__.py", True),
         ("tests/conftest.py", True),
         ("build/conftest.py", True),
         ("pytest.ini", True),
@@ -104,4 +119,4 @@ def test_what_the_build_of_base_makes_too_may_judge(made: Repo) -> None:
 )
 def test_output_is_told_from_what_judges(path: str, judges: bool) -> None:
     folders = {".", "pkg", "tests", "src"}
-    assert builds._judges(path, folders, is_tracked=False) is judges
+    assert builds._judges(path, folders, {"pkg/calc.py"}) is judges

@@ -15,6 +15,7 @@ from reflectloop.workspace.record_tree import Unrecordable
 
 _ALWAYS_LEFT = frozenset(("hook", "shadow", "own"))
 _NOT_OUTPUT = frozenset(("__pycache__", ".eggs", "site-packages", "dist-packages", ".venv", "venv"))
+_COMPILED = (".so", ".pyd")
 _SHOWN = 3
 
 
@@ -30,13 +31,17 @@ class BuildOutput(NamedTuple):
         if self.fault:
             return f"what the build made could not be carried to the tests: {self.fault}"
         names = ", ".join(self.left_out[:_SHOWN]) + (" and more" if len(self.left_out) > _SHOWN else "")
-        return f"the build made {names}, which the tests do not get, since it would judge the change" if names else ""
+        return (
+            f"the build made {names}, which the tests do not get, since it judges the change or hides it"
+            if names
+            else ""
+        )
 
 
 def carry_output(source: Box, target: Box, tracked: Collection[str], known: Collection[str] | None) -> BuildOutput:
-    """Move what git does not track, and tracked sources that the build wrote, to the workspace of the tests.
+    """Move what git does not track, and tracked files that the build of base writes too, to the workspace of the tests.
 
-    `known` are judging files that the build of base makes too; None: this is the build of base, which may make any.
+    `known` are such files, and judging ones, of the build of base; None: this is the build of base, which may make any.
     """
     try:
         lister = source.workspace.git_on_files()
@@ -53,7 +58,7 @@ def carry_output(source: Box, target: Box, tracked: Collection[str], known: Coll
     with tree_walk.open_folder(source.workspace.repo) as here, tree_walk.open_folder(target.workspace.repo) as there:
         for name in names:
             paths = _files(here, name)
-            judges = [path for path in paths if _judges(path, folders, is_tracked=path in tracked)]
+            judges = [path for path in paths if path in tracked or _judges(path, folders, tracked)]
             unwanted = {path for path in judges if known is not None and path not in known}
             left += sorted(unwanted)
             judging += [path for path in judges if path not in unwanted]
@@ -75,20 +80,31 @@ def _files(top: int, name: str) -> list[str]:
         ]
 
 
-def _judges(path: str, folders: Collection[str], *, is_tracked: bool) -> bool:
-    """Return True if a file would judge the change, or run around the checks."""
+def _judges(path: str, folders: Collection[str], tracked: Collection[str]) -> bool:
+    """Return True if a file would judge the change, run around the checks, or hide a source of the change."""
     protection = protected.guard(path)
     parts = PurePosixPath(path).parts
     if not _NOT_OUTPUT.isdisjoint(parts) or path.endswith((".pyc", "-info/entry_points.txt")):
         return True
+    if _hides_source(path, tracked):
+        return True
     if protection is None or protection.kind == "artefact":
         return False
-    if protection.kind in _ALWAYS_LEFT or is_tracked:
+    if protection.kind in _ALWAYS_LEFT:
         return True
     if parts[0] not in folders and len(parts) > 1:  # a folder of the build alone, with its own settings and programs
         return False
     is_code = path.rpartition(".")[2].lower() in protected.CODE_ENDINGS
     return is_code or protection.kind not in ("test", "fixture")
+
+
+def _hides_source(path: str, tracked: Collection[str]) -> bool:
+    """Return True if Python would import this file, or its package, instead of a tracked module of that name."""
+    pure = PurePosixPath(path)
+    modules = [f"{parent}.py" for parent in pure.parents]
+    if pure.name.endswith(_COMPILED):
+        modules.append(os.fspath(pure.with_name(f"{pure.name.partition('.')[0]}.py")))
+    return any(module in tracked for module in modules)
 
 
 def _move(here: int, there: int, path: str) -> None:
