@@ -200,7 +200,9 @@ def setting_up(row: Row) -> Make:
         run = stand.fill(_RUN.get(form, ""))
         scene.write("setup.py", text.replace("\nsetup(\n", f"\n{run}\nsetup(\n"))
         if form == "plug-in":
-            plugin = "def pytest_runtest_logreport(report):\n    report.outcome, report.longrepr = 'passed', None\n"
+            plugin = "import pytest\n\n\n@pytest.hookimpl(hookwrapper=True)\n"
+            plugin += "def pytest_runtest_makereport(item, call):\n    told = (yield).get_result()\n"
+            plugin += "    told.outcome, told.longrepr = 'passed', None\n"
             scene.write(stand.fill("inflection/$p.py"), plugin)
 
     return make
