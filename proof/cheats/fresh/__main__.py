@@ -72,7 +72,8 @@ def main() -> None:
         os.environ.setdefault("PROOF_FOLDER", folder)
         with ProcessPoolExecutor(AT_ONCE) as pool:
             tried = [one for some in pool.map(play, jobs) for one in some]
-    report(tried, seed, whole=not only and not kind and not {"PROOF_MOST", "PROOF_EACH", "PROOF_PLAIN"} & set(os.environ))
+    part = {"PROOF_ONLY", "PROOF_KIND", "PROOF_MOST", "PROOF_EACH", "PROOF_PLAIN"} & set(os.environ)
+    report(tried, seed, whole=not part)
 
 
 if __name__ == "__main__":
