@@ -81,6 +81,9 @@ class Plan:
 
     plan_init = preflight = finalize = mark_blocked = apply_split = append_steps = _do
 
+    def state_file(self, name: str) -> bytes | None:  # noqa: ARG002
+        return None
+
     def keep(self) -> None:
         self.kept += self.pending
         self.pending = []

@@ -112,7 +112,9 @@ def test_what_comes_out_of_order_is_refused(desk: Desk) -> None:
 def test_attempts_are_counted_and_spent(desk: Desk) -> None:
     desk.good(INIT)
     assert [desk.good(PREFLIGHT)["attempt"] for _ in range(3)] == [1, 2, 3]
-    assert "3 attempts" in desk.bad(PREFLIGHT)
+    asked = desk.send(PREFLIGHT)
+    assert asked["status"] == "split"
+    assert "3 attempts" in asked["split"]["reason"]
 
 
 def test_a_blocked_step_says_what_would_unblock_it_and_waits_for_the_answer(desk: Desk) -> None:
@@ -120,7 +122,8 @@ def test_a_blocked_step_says_what_would_unblock_it_and_waits_for_the_answer(desk
     desk.good(PREFLIGHT)
     desk.good({"op": "triflow_state_mark_blocked", "reason": "which table?", "unblock": "name the table"})
     assert desk.state() == "BLOCKED"
-    assert "which table?" in desk.bad(PREFLIGHT)
+    asked = desk.send(PREFLIGHT)
+    assert (asked["status"], asked["ask"]["question"]) == ("ask", "which table?")
     assert desk.repo.run("answer", "1", "the second").code == 0
     assert desk.good(PREFLIGHT)["answer"] == "the second"
     assert desk.repo.run("answer", "1", "again").code == 12

@@ -134,7 +134,7 @@ def test_the_orchestrator_form_is_understood_and_needs_a_backend(repo: Repo, suf
     shown = repo.run("plan", "show", path, "--json").json["data"]
     steps = [step for batch in shown["batches"] for step in batch]
     assert [step["agent"]["tools"] for step in steps] == [["read_file", "search"], ["apply_patch"]]
-    assert shown["track"] == "feature"
+    assert shown["track"] == "direct"
     assert any("status 'done' is ignored" in warning for warning in shown["warnings"])
     answer = repo.run("run", "--json", path)
     assert answer.code == 61

@@ -66,6 +66,7 @@ class ReflectloopError(Exception):
     stops: bool = False  # whether it holds the project, besides the codes that always do
     review: bool = False  # whether a person may approve what stopped the work
     asks: bool = False  # whether nobody but a person can go on
+    packet: object = None  # what the gates tell a person when a limit stops a batch
 
     def __init__(
         self,

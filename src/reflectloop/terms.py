@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Protocol
+from typing import Literal, Protocol
 
 
 def shorten(text: str, length: int) -> str:
@@ -53,6 +53,9 @@ class Role(StrEnum):
     @property
     def looks_only(self) -> bool:
         return self is not Role.EXECUTOR
+
+
+RemarkKind = Literal["security", "contract", "evidence", "scenario", "efficiency", "constraint"]
 
 
 class Track(StrEnum):

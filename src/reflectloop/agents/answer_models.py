@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from reflectloop.agents import plan_text
 from reflectloop.fileops.plan_ops import Title, Words
 from reflectloop.plan import drafts
 from reflectloop.plan.model import Objective, Plan
-from reflectloop.terms import Track
+from reflectloop.terms import RemarkKind, Track
 
 
 def _not_blank(text: str) -> str:
@@ -38,6 +39,9 @@ class PlannedStep(AnswerModel):
         default=(), description="shell lines that do the step, where no agent is needed"
     )
     checks: tuple[NonBlankText, ...] = Field(default=(), description="shell lines that exit 0 once the step is done")
+    tools: tuple[NonBlankLine, ...] = Field(
+        default=(), description="the tools that the step may use; with reading tools only it is an analysis"
+    )
 
 
 class DesignCriterion(AnswerModel):
@@ -59,6 +63,12 @@ class PlanDesign(AnswerModel):
     key_files: tuple[NonBlankLine, ...] = ()
     risks: tuple[NonBlankText, ...] = ()
     steps: Annotated[tuple[PlannedStep, ...], Field(min_length=1, max_length=50)]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_protocol(cls, value: Any) -> Any:  # noqa: ANN401 - any JSON value
+        """Read the planning protocol's Plan object too."""
+        return plan_text.as_design(value) if plan_text.is_protocol_plan(value) else value
 
     def as_plan(self, goal: str = "") -> Plan:
         """Return the plan; its steps and criteria are numbered from 1, since a planner's ids may collide."""
@@ -143,6 +153,11 @@ class Item(AnswerModel):
     """One change that a reviewer requests."""
 
     severity: Literal["high", "medium", "low"] = "medium"
+    kind: RemarkKind | None = Field(
+        default=None,
+        description="with PASS, what the gates look at again: security and contract (rules), evidence and scenario "
+        "(proof); efficiency and constraint are recorded",
+    )
     file: Annotated[str, Field(max_length=1000)] = ""
     line: Annotated[int, Field(ge=0)] = 0
     problem: Annotated[str, Field(min_length=1, max_length=5_000)]

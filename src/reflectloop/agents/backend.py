@@ -60,6 +60,7 @@ class AgentRequest:
     session: str | None = None  # the session of an earlier call to continue
     step: str = ""
     attempt: int = 1
+    tools: tuple[str, ...] = ()  # that the plan names for the step; none: all
 
     @property
     def schema(self) -> Json | None:

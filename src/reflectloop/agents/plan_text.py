@@ -14,7 +14,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from reflectloop.fileops import json_from_text
-from reflectloop.terms import wrong_shape
+from reflectloop.plan.order import sequence
+from reflectloop.terms import shorten, wrong_shape
 
 FORM = """\
 [PLAN]
@@ -27,6 +28,7 @@ _TOOLS = re.compile(r"[(（]\s*(?:tools?|工具)\s*[:：]\s*(?P<names>[^()（）
 _BETWEEN = re.compile(r"[,，、;；]\s*|\s+")
 _MARKS = frozenset(("steps",))
 _MOST = 200  # steps
+_LONGEST_TITLE = 200
 
 
 class _Strict(BaseModel):
@@ -68,6 +70,34 @@ def parse_plan(text: str) -> PlanReading:
         )
     places = [f"{json_from_text.dotted(fault_in_json.place)}: {fault_in_json.message}" for fault_in_json in faults]
     return _checked(value, places)
+
+
+def is_protocol_plan(value: object) -> bool:
+    """Return True for a Plan object: its steps have descriptions where a design has titles."""
+    steps = value.get("steps") if isinstance(value, dict) else None
+    return isinstance(steps, list) and any(isinstance(step, dict) and "description" in step for step in steps)
+
+
+def as_design(value: dict[str, Any]) -> dict[str, Any]:
+    """Return a Plan object as a design: its steps in the order in which they are done. Raise ValueError for faults."""
+    reading = _checked(value, [])
+    if reading.plan is None:
+        raise ValueError("; ".join(reading.faults))
+    plan = reading.plan
+    steps = {step.id: step for step in plan.steps}
+    title = plan.title.strip() or shorten(plan.steps[0].description.splitlines()[0], _LONGEST_TITLE)
+    return {
+        "title": shorten(" ".join(title.split()), _LONGEST_TITLE),
+        "goal": title,
+        "steps": [
+            {
+                "title": shorten(" ".join(steps[name].description.split()), _LONGEST_TITLE),
+                "details": steps[name].description,
+                "tools": list(steps[name].tools_expected),
+            }
+            for name in sequence({step.id: step.dependencies for step in plan.steps})
+        ],
+    }
 
 
 def _checked(value: Any, faults: list[str]) -> PlanReading:  # noqa: ANN401 - any JSON value

@@ -186,23 +186,27 @@ def _refresh(folder: Path) -> list[str]:
 
 def _publish(folders: Folders, task: Task, plan: Plan | None, log: bytes) -> list[str]:
     """Write the views at the top of the project in TriFlow's format; files that we did not write are kept."""
-    state, run = triflow.to_triflow(task, plan), task.last_run
-    steps = list(run.steps.values()) if run else []
-    imported = run is not None and run.mode == events.IMPORTED
-    reasons = {step.id if imported else str(number): step.reason for number, step in enumerate(steps, 1)}
-    made = {
-        generated_files.STATE: _redact(triflow.text(state)),
-        TODO: _redact(triflow_todo(state, reasons)),
-        LOG: log,
-    }
     warnings = []
-    for name, raw in made.items():
+    for name, raw in {**triflow_files(task, plan), LOG: log}.items():
         path = folders.root / name
         if os.path.lexists(path) and not generated_files.is_ours(path):
             warnings.append(f"{name} at the top of the project was not written by reflectloop and was not changed")
         else:
             _write(path, raw)
     return warnings
+
+
+def triflow_files(task: Task, plan: Plan | None) -> dict[str, bytes]:
+    """Return `state.json`, `todo.md` and `plan_log.md` of a task in TriFlow's format, by name."""
+    state, run = triflow.to_triflow(task, plan), task.last_run
+    steps = list(run.steps.values()) if run else []
+    imported = run is not None and run.mode == events.IMPORTED
+    reasons = {step.id if imported else str(number): step.reason for number, step in enumerate(steps, 1)}
+    return {
+        generated_files.STATE: _redact(triflow.text(state)),
+        TODO: _redact(triflow_todo(state, reasons)),
+        LOG: _redact(plan_log(task, triflow.titles(run, plan) if run else {})),
+    }
 
 
 def plan_of(folders: Folders, task: Task) -> Plan | None:

@@ -33,6 +33,9 @@ from reflectloop.terms import Network, shorten
 _LARGEST_PATCHED = 64 << 20  # bytes of a file that a patch may change
 _HEAD, _TAIL = 4_000, 16_000  # characters of a command's output in the response
 _SHOWN = 80  # characters of a command in a summary
+READ_STATE = "read_state"
+STATE_FILES = ("state.json", "todo.md", "plan_log.md")
+AUTOLOOP = "automation/autoloop.py"
 
 
 class ShownOutput:
@@ -113,13 +116,19 @@ class RequestExecution:
     def _read(self, op: Any) -> tuple[Data, str]:  # noqa: ANN401
         match op:
             case ReadFile():
-                return read_ops.read_file(op, self.files), f"read {op.path}"
+                return self._read_file(op), f"read {op.path}"
             case ListDir():
                 return read_ops.list_folder(op, self.files), f"listed {op.path}"
             case Search():
                 return read_ops.search(op, self.files), f"searched {op.path}"
             case _:
                 return self._plan(op), str(op.op)
+
+    def _read_file(self, op: ReadFile) -> Data:
+        """Read a file of the workspace; a request to read the state gets the views of the task by their names."""
+        wants_state = self.request.purpose == READ_STATE and op.path in STATE_FILES
+        view = self.context.domain.state_file(op.path) if wants_state else None
+        return read_ops.read_file(op, self.files) if view is None else read_ops.shown(op, view)
 
     def _wrote(self, summary: str, *paths: str) -> str:
         self.wrote += paths
@@ -153,6 +162,9 @@ class RequestExecution:
     # Commands ----------------------------------------------------------------------------------------------------
 
     def _run(self, op: RunOp) -> str:
+        if self._is_missing_autoloop(op):
+            self.notes.append(f"{AUTOLOOP} is not in the project: not run; `reflectloop tr` does the next step")
+            return f"left out {AUTOLOOP}, which is not in the project"
         with self.files.folder(tuple(part for part in op.cwd.split("/") if part != ".")):
             pass  # raises if the path contains a link
         printed = {"stdout": ShownOutput(), "stderr": ShownOutput()}
@@ -178,6 +190,13 @@ class RequestExecution:
         ]
         return _judged(op, done)
 
+    def _is_missing_autoloop(self, op: RunOp) -> bool:
+        """Return True for TriFlow's call of its own daemon, which TriFlow puts after a finalize, if there is none."""
+        words = op.cmd.split() if isinstance(op.cmd, str) else list(op.cmd)
+        if self.request.purpose != "finalize_step" or words[1:] != [AUTOLOOP, "--once"] or op.cwd != ".":
+            return False
+        return words[0] in ("python", "python3") and self.files.status(AUTOLOOP) is None
+
     def _shows(self, *, failed: bool) -> bool:
         setting = self.request.report.commandOutputs
         return setting == "always" or (setting == "on_failure" and failed)
@@ -186,7 +205,11 @@ class RequestExecution:
 
     def _plan(self, op: Any) -> Data:  # noqa: ANN401
         evidence = EngineEvidence(
-            self.request.id, self.begun, self.context.workspace.record().tree, tuple(self.commands)
+            self.request.id,
+            self.begun,
+            self.context.workspace.record().tree,
+            tuple(self.commands),
+            reads_only=self.request.purpose == READ_STATE,
         )
         done: Data = getattr(self.context.domain, _METHODS[type(op)])(op, evidence)
         return done

@@ -51,6 +51,7 @@ class EngineEvidence(NamedTuple):
     begun: str  # the tree when the request began
     tree: str  # the tree now
     commands: tuple[CommandProof, ...]  # of this request, so far
+    reads_only: bool = False  # the request may not change the state
 
 
 class Domain(Protocol):
@@ -65,6 +66,7 @@ class Domain(Protocol):
     def mark_blocked(self, op: MarkBlocked, evidence: EngineEvidence) -> Data: ...
     def apply_split(self, op: ApplySplit, evidence: EngineEvidence) -> Data: ...
     def append_steps(self, op: AppendSteps, evidence: EngineEvidence) -> Data: ...
+    def state_file(self, name: str) -> bytes | None: ...  # a view of the task's state; None if there is no task
     def keep(self) -> None: ...
     def take_back(self) -> None: ...
 
@@ -76,6 +78,9 @@ class NoPlanOps:
         raise Refusal("only the engine changes the plan, based on its own evidence", key="op")
 
     plan_init = preflight = finalize = mark_blocked = apply_split = append_steps = _refuse
+
+    def state_file(self, name: str) -> bytes | None:  # noqa: ARG002
+        return None
 
     def keep(self) -> None:
         pass

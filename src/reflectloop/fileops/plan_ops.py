@@ -53,6 +53,7 @@ class NewStep(PlanOpModel):
     done: tuple[Words, ...] = ()
     commands: tuple[Command, ...] = ()
     checks: tuple[Command, ...] = ()  # each must exit 0 before the step is done
+    tools: tuple[Title, ...] = ()  # that an agent may use for it
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:

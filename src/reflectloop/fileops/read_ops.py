@@ -31,6 +31,11 @@ def read_file(op: ReadFile, reach: SafeFiles) -> Data:
     raw = reach.read(op.path, _MOST_READ + 1)
     if len(raw) > _MOST_READ:
         raise AccessBarred(f"{op.path!r} has more than {_MOST_READ >> 20} MB")
+    return shown(op, raw)
+
+
+def shown(op: ReadFile, raw: bytes) -> Data:
+    """Return the lines of a file that a response shows."""
     result: Data = {"path": op.path, "size": len(raw), "sha256": hashlib.sha256(raw).hexdigest()}
     text = _text(raw)
     if text is None:

@@ -39,8 +39,21 @@ class GateAttempt(NamedTuple):
 
 
 def of_journal(decided: Iterable[Mapping[str, object]], subject: str, but: str = "") -> list[GateAttempt]:
-    """Return the attempts of one output from the gate decisions of its journal, without those of the run `but`."""
-    return [_attempt(decision) for decision in decided if decision["subject"] == subject and decision["run_id"] != but]
+    """Return the attempts of one output from the gate decisions of its journal.
+
+    The decision that the run `but` is about to make again is left out; those before a `redo` of its steps count.
+    """
+    return [
+        _attempt(decision)
+        for decision in decided
+        if decision["subject"] == subject and (decision["run_id"] != but or "reopened" in decision)
+    ]
+
+
+def stated_cause(decided: Iterable[Mapping[str, object]], run_id: str) -> str:
+    """Return the reason for which steps of a run were done again after its last decision; empty if none was given."""
+    reasons = [str(decision.get("reopened") or "") for decision in decided if decision["run_id"] == run_id]
+    return reasons[-1] if reasons else ""
 
 
 def _attempt(decision: Mapping[str, object]) -> GateAttempt:

@@ -16,7 +16,7 @@ from reflectloop.lessons.lesson_words import signature
 from reflectloop.plan.globs import matches_any
 from reflectloop.plan.model import Plan
 from reflectloop.plan.order import batches
-from reflectloop.terms import Track
+from reflectloop.terms import RemarkKind, Track
 from reflectloop.verification import protected
 from reflectloop.verification.evidence import EvidenceRecord
 from reflectloop.verification.result import ChangedFile
@@ -60,7 +60,7 @@ class RulePatch(NamedTuple):
 class Remark(NamedTuple):
     """A problem noticed after the proof, by the functions below or by a reviewer."""
 
-    kind: Literal["security", "contract", "evidence", "scenario", "efficiency", "constraint"]
+    kind: RemarkKind
     text: str
 
 
@@ -104,6 +104,21 @@ class Insight(NamedTuple):
         return BACK[self.backtrack.kind] if self.backtrack else None
 
 
+def next_remarks(remarks: Sequence[Remark]) -> tuple[list[Remark], list[Remark]]:
+    """Return the remarks for one pass of insight, and those left for later passes.
+
+    Remarks that go back to the same gate are one remark; those that are only recorded are part of every pass.
+    """
+    recorded = [remark for remark in remarks if BACK[remark.kind] is None]
+    going_back = [remark for remark in remarks if BACK[remark.kind]]
+    if not going_back:
+        return recorded, recorded
+    first = going_back[0]
+    same = [remark for remark in going_back if BACK[remark.kind] is BACK[first.kind]]
+    merged = Remark(first.kind, "; ".join(dict.fromkeys(remark.text for remark in same)))
+    return [merged, *recorded], [remark for remark in remarks if remark not in same]
+
+
 def skip_reason(contract: Contract, changes: Sequence[ChangedFile]) -> str:
     """Return why insight has nothing to decide for this change; empty if it has."""
     if contract.role in READ_ONLY_ROLES:
@@ -130,6 +145,7 @@ def reflect(background: Background) -> Insight:
             *waste,
             *(f"again: {text}" for text in repeated),
             *(f"rules at odds: {patch.reason}" for patch in conflicts),
+            *(f"efficiency: {remark.text}" for remark in missed if remark.kind == "efficiency"),
         ),
         next((remark for remark in missed if BACK[remark.kind]), None),
     )

@@ -46,11 +46,15 @@ def build(drafts: Mapping[str, StepDraft]) -> DraftedSteps:
                 title=draft.title,
                 details=draft.details,
                 commands=tuple(draft.commands),
-                agent=None if draft.commands else Agent(prompt=draft.details or draft.title),
+                agent=None if draft.commands else Agent(prompt=draft.details or draft.title, tools=_tools(draft)),
                 verify=(*(StepCheck(check=key) for key in named), *(StepCheck(claim=text) for text in draft.done)),
             )
         )
     return DraftedSteps(tuple(steps), checks)
+
+
+def _tools(draft: StepDraft) -> tuple[str, ...]:
+    return tuple(getattr(draft, "tools", ()))
 
 
 def name_checks(plan: Plan) -> Plan:

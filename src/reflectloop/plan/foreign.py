@@ -43,12 +43,13 @@ def reflectloop(document: YamlDocument) -> PlanSource:
         reading.faults.append(reading.fault(("new_plan",), "is required, and is a mapping with steps"))
         return reading
     _note(reading, top, (), {"envelope", "new_plan"})
-    _note(reading, body, ("new_plan",), {"steps", "title", "jobs"})
+    _note(reading, body, ("new_plan",), {"steps", "title", "jobs", "track"})
     title = body.get("title") or top.get("unified_goal") or body.get("unified_goal") or "A Reflectloop plan"
     reading.value = {"plan": {"title": title if isinstance(title, str) else "A Reflectloop plan"}}
     reading.names = {("plan",): ("new_plan",)}
     if "jobs" in body:
         reading.value["plan"]["jobs"] = body["jobs"]
+    _track(reading, body, ("new_plan",))
     _steps(reading, body.get("steps"), ("new_plan", "steps"), _reflectloop_step)
     return reading
 
@@ -71,15 +72,25 @@ def orchestrator(document: YamlDocument) -> PlanSource:
     """Convert `title, steps[]{id, description, …}, verification_policy`; every step is for an agent."""
     reading = PlanSource("orchestrator", document)
     top = _mapping(document.value)
-    known = {"title", "steps", "verification_policy"}
+    known = {"title", "steps", "verification_policy", "track"}
     _note(reading, top, (), known)
     reading.value = {"plan": {"title": top.get("title")}}
     reading.names = {("plan",): ()}
+    _track(reading, top, ())
     policy = top.get("verification_policy")
     if policy is not None:
         _policy(reading, policy)
     _steps(reading, top.get("steps"), ("steps",), _orchestrator_step)
     return reading
+
+
+def _track(reading: PlanSource, body: dict[str, Any], place: Path) -> None:
+    """Take the track that the file names; without one, direct: these forms cannot say what a feature must prove."""
+    if "track" in body:
+        reading.names["plan", "track"] = (*place, "track")
+    else:
+        reading.warnings.append("the plan names no track; direct is assumed")
+    reading.value["plan"]["track"] = body.get("track", "direct")
 
 
 def _policy(reading: PlanSource, policy: object) -> None:

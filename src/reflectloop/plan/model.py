@@ -21,6 +21,7 @@ from pydantic import (
 from pydantic_core import CoreSchema
 
 from reflectloop.config import Service
+from reflectloop.plan import tool_names
 from reflectloop.terms import Isolation, Network, Track
 
 Argv = tuple[str, ...]
@@ -139,6 +140,11 @@ class Step(PlanModel):
     depends_on: tuple[str, ...] = ()
     read_only: StrictBool = False
     network: Network | None = None
+
+    @property
+    def looks_only(self) -> bool:
+        """Return True for an analysis: it may change nothing, and an agent ends it by its findings."""
+        return self.read_only or (self.agent is not None and tool_names.reads_only(self.agent.tools))
 
 
 class Objective(PlanModel):

@@ -277,6 +277,7 @@ def _apply_run_event(
             assert run  # noqa: S101 - just expected
             run.status, run.error_code, run.end_tree, run.decision, run.outcome = "running", None, None, None, ""
             task.latch = None
+            _end_attempts(task, run_id)
             _advance_to(task, entry, TaskState.EXECUTING)
         case events.RunPaused():
             _running(task, entry)
@@ -365,6 +366,7 @@ _EXPECTED: dict[type[events.Event], tuple[StepStatus, ...]] = {
 def _apply_step_event(task: Task, run: RunState, event: events.Event, entry: JournalEntry) -> None:
     if isinstance(event, events.StepsReset):
         _reset(run, event, entry)
+        _end_attempts(task, run.id, event.reason)
         _advance_to(task, entry, TaskState.EXECUTING)
         return
     if isinstance(event, events.StepsAdded):
@@ -426,6 +428,13 @@ def _change_plan(task: Task, run: RunState, event: events.PlanChanged, entry: Jo
     run.titles = {**run.titles, **event.titles}
     run.objective = {**run.objective, "plan": event.plan}
     run.replans += 1
+
+
+def _end_attempts(task: Task, run_id: str, reason: str = "") -> None:
+    """Mark the gate decisions of a run whose steps are done again: each counts as an attempt, with this reason."""
+    for decision in task.gated:
+        if decision["run_id"] == run_id:
+            decision["reopened"] = decision.get("reopened") or reason
 
 
 def _reset(run: RunState, event: events.StepsReset, entry: JournalEntry) -> None:

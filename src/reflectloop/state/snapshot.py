@@ -185,7 +185,7 @@ def _run(record: dict[str, Any]) -> RunState:
 def _step(record: dict[str, Any]) -> StepState:
     if record["ended"]:
         record["ended"] = events.StepFinished(**record["ended"])
-    return StepState(**record)
+    return StepState(**{**record, "parts": tuple(record.get("parts", ()))})
 
 
 def schema() -> Mapping[str, Any]:

@@ -146,7 +146,9 @@ class AgentLoop:
         self._request, self._ask, self._model, self._around, self._repetition = request, ask, model, around, repetition
         self._goal: Goal = goals.goal_for(request)
         self._acts = request.act is not None and not request.role.looks_only
-        file_tools = ops.tools(looks_only=request.role.looks_only) if request.act is not None else ()
+        file_tools = (
+            ops.tools(looks_only=request.role.looks_only, names=request.tools) if request.act is not None else ()
+        )
         self._ops = frozenset(tool.name for tool in file_tools)
         self._tools: tuple[ModelTool, ...] = (*file_tools, *self._goal.tools)
         self._system = around.clean(system(request, self._goal))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, get_args
 
 from pydantic import BaseModel
@@ -12,6 +13,7 @@ from reflectloop.agents.loop.control import schema
 from reflectloop.agents.messages import Json, ModelTool, ToolCall, ToolResult
 from reflectloop.fileops.request import READING, WRITING, RunOp
 from reflectloop.fileops.response import Response
+from reflectloop.plan import tool_names
 
 _DESCRIPTIONS: dict[str, str] = {
     "read_file": "Read a text file of the workspace, whole or some lines.",
@@ -27,9 +29,12 @@ _DESCRIPTIONS: dict[str, str] = {
 _DEFAULT_MS: int = RunOp.model_fields["timeoutMs"].default
 
 
-def tools(*, looks_only: bool) -> tuple[ModelTool, ...]:
+def tools(*, looks_only: bool, names: Sequence[str] = ()) -> tuple[ModelTool, ...]:
+    """Return the tools of a role, without those that the plan's names for the step do not permit."""
     models = READING if looks_only else (*READING, *WRITING, RunOp)
-    return tuple(_tool(model) for model in models)
+    kinds = tool_names.kinds_of(names)
+    made = tuple(_tool(model) for model in models)
+    return made if kinds is None else tuple(tool for tool in made if tool_names.kind_of(tool.name) in kinds)
 
 
 def _tool(model: type[BaseModel]) -> ModelTool:

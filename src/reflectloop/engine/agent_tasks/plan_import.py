@@ -8,12 +8,15 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
+from reflectloop.agents import plan_text
 from reflectloop.agents.answer_models import PlanDesign
 from reflectloop.errors import Fault, InvalidInput
 from reflectloop.plan import drafts, strict_yaml
 from reflectloop.plan import load as plans
 from reflectloop.plan.model import Plan
 from reflectloop.plan.order import sequence
+
+_TEXTS = ("", ".md", ".markdown", ".txt")  # may hold a [PLAN]
 
 
 class ProposedPlan(NamedTuple):
@@ -31,7 +34,9 @@ def of_design(design: PlanDesign, goal: str = "") -> ProposedPlan:
 def read(path: Path) -> ProposedPlan:
     """Return the plan in a file: a design as a planner writes it, in JSON or YAML, or a plan of any form."""
     content = _content(path)
-    if not _is_design(content, path):
+    if path.suffix in _TEXTS and (plan := plan_text.parse_plan(_text(path)).plan):
+        content = plan.model_dump(mode="json")
+    elif not _is_design(content, path):
         return _of_plan_file(path)
     try:
         return of_design(PlanDesign.model_validate(content))
@@ -43,6 +48,10 @@ def read(path: Path) -> ProposedPlan:
         raise InvalidInput(
             f"{path} is no design: {faults[0]}", next_step=f"correct {path}", faults=faults[1:]
         ) from fault
+
+
+def _text(path: Path) -> str:
+    return path.read_bytes().decode("utf-8", "replace")
 
 
 def _content(path: Path) -> Any:  # noqa: ANN401 - any document

@@ -156,7 +156,7 @@ def refusals(session: TaskSession, plan: Plan) -> list[str]:
 
 def _unproven(session: TaskSession, plan: Plan) -> list[str]:
     """Return the steps that nothing can show to be done."""
-    bare = [number for number, step in enumerate(plan.steps) if not (plan.checks_of(step) or step.commands)]
+    bare = [number for number, step in enumerate(plan.steps) if not _is_shown(plan, step)]
     if not bare:
         return []
     from reflectloop.engine.gating.verify_command import detected  # noqa: PLC0415 - knows many ecosystems
@@ -164,6 +164,10 @@ def _unproven(session: TaskSession, plan: Plan) -> list[str]:
     if any(check.kind == "test" for check in detected(session.folders.root, session.pool.caller)):
         return []  # the project's own tests are then run
     return [f"steps[{number}] names no checks, and the project has no tests that could show it" for number in bare]
+
+
+def _is_shown(plan: Plan, step: Step) -> bool:
+    return bool(plan.checks_of(step) or step.commands or step.looks_only)
 
 
 def _denied(session: TaskSession, plan: Plan) -> list[str]:

@@ -15,17 +15,19 @@ from reflectloop.engine.agent_tasks.design_merge import Subject
 from reflectloop.engine.agent_tasks.task_session import TaskSession, next_step, refusals
 from reflectloop.engine.requests.plan_ops import proof_of_command, proofs_of
 from reflectloop.engine.run.recovery import MOST_INTERRUPTIONS
-from reflectloop.engine.steps import agent_executor, execution, planner_context, prompts, run_failure
+from reflectloop.engine.steps import agent_executor, execution, planner_context, prompts, run_failure, step_request
 from reflectloop.engine.steps.agent_executor import UNANSWERED, AgentTask
-from reflectloop.engine.steps.agent_fileops import PROTO
 from reflectloop.engine.steps.execution import AgentProblem, StepObserver, StepResult
 from reflectloop.errors import AgentUnavailable, GateRejected, NeedsInput
 from reflectloop.fileops.plan_ops import NewStep
+from reflectloop.fileops.request import FileopsRequest
 from reflectloop.plan.model import Check, Plan, Step, StepCheck
 from reflectloop.state import events
 from reflectloop.state.fold import RunState
 from reflectloop.system import files
 from reflectloop.terms import Role
+from reflectloop.verification import evidence
+from reflectloop.workspace import patch
 
 _DEEPEST = 1  # how often a part of a step may be split again
 _LONGEST = 15_000
@@ -174,8 +176,9 @@ def execute(attempt: StepAttempt) -> AttemptOutcome | None:
     step = next(each for each in plan.steps if each.id == step.id)
     for refused in refusals(session, plan, step):
         return fail(attempt, f"{refused.place}: may not run: {refused.said}")
-    attempt.write("req.json", _request(attempt))
-    asking = (lambda: _ask(attempt)) if step.agent else (lambda: None)
+    request = step_request.request(attempt.run.id, attempt.number, plan, step, attempt.brief.done, attempt.design)
+    attempt.write("req.json", request)
+    asking = (lambda: _ask(attempt, request)) if step.agent else (lambda: None)
     result = execution.execute(plan, step, session.box, attempt.folder, _SILENT, (), asking)
     attempt.result = result = execution.refuse_changes(step, result, session.box, attempt.start)
     if attempt.claim:
@@ -183,19 +186,31 @@ def execute(attempt: StepAttempt) -> AttemptOutcome | None:
     passed = [check for check in result.checks if check.held]
     commands = [] if result.error_code else [proof_of_command(command) for command in step.commands]
     attempt.proofs = [*commands, *proofs_of(plan, step, passed)]
-    attempt.write("res.json", {"ok": result.success, "reason": result.reason, "proofs": attempt.proofs})
+    if result.success and step.agent and step.looks_only and not attempt.proofs:
+        attempt.proofs = [_findings_proof(attempt)]
+    touched = patch.touched_files(session.workspace.git(), attempt.start, result.tree) if result.tree else ()
+    attempt.write("res.json", step_request.response(request, result, attempt.claim, touched))
     return None
 
 
-def _ask(attempt: StepAttempt) -> AgentProblem | None:
+def _findings_proof(attempt: StepAttempt) -> events.Json:
+    """Return what ends an analysis: it changed nothing, and said what it found."""
+    return proof_of_command(agent_executor.FINDINGS) | {
+        "kind": "findings",
+        "reason": "no file changed, and the findings are written down",
+        "output_sha256": evidence.digest_of(attempt.folder / agent_executor.FINDINGS),
+    }
+
+
+def _ask(attempt: StepAttempt, request: FileopsRequest) -> AgentProblem | None:
     session, history = attempt.session, attempt.session.history
     answer = agent_executor.ask(
         session.pool,
-        session.act(),
+        session.act(attempt.step),
         AgentTask(
             attempt.step,
             attempt.brief,
-            _request(attempt),
+            request.as_json(),
             attempt.folder,
             attempt.number,
             attempt.start,
@@ -209,23 +224,9 @@ def _ask(attempt: StepAttempt) -> AgentProblem | None:
     return answer.problem
 
 
-def _request(attempt: StepAttempt) -> dict[str, object]:
-    """Return the FileOps request that an executor is given."""
-    return {
-        "proto": PROTO,
-        "id": f"{attempt.run.id}.{attempt.state.id}.{attempt.number}",
-        "purpose": "execute_step",
-        "summary": attempt.step.title,
-        "done": list(attempt.brief.done),
-        "ops": [{"op": "run", "cmd": command} for command in attempt.step.commands],
-        "constraints": {"writable_roots": ["."], "max_attempts": attempt.plan.limits.step_attempts},
-        "report": {"changedFiles": True, "diffSummary": True, "commandOutputs": "always"},
-    }
-
-
 def with_project_tests(session: TaskSession, plan: Plan, step: Step) -> Plan:
     """Return the plan in which an agent's step without checks is checked by the project's own tests."""
-    if step.commands or plan.checks_of(step):
+    if step.commands or plan.checks_of(step) or step.looks_only:
         return plan
     from reflectloop.engine.gating.verify_command import detected  # noqa: PLC0415 - knows many ecosystems
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import NamedTuple
 
-from reflectloop import config
+from reflectloop import config, secrets
 from reflectloop.agents.answer_models import Item
 from reflectloop.artifacts import next_command
 from reflectloop.engine.agent_tasks import final_review, reviews, step_pipeline
@@ -32,6 +33,7 @@ from reflectloop.errors import (
 )
 from reflectloop.state.fold import RunState, Task
 from reflectloop.system import git
+from reflectloop.terms import RemarkKind
 from reflectloop.workspace.folders import Folders, RunFolder, open_project_dirs
 
 _REPAIRABLE = (VerificationFailed, GateRejected)
@@ -74,13 +76,21 @@ def _work(place: FileopsTarget, tell: Tell, observer: RunObserver | None, *, eve
         if last.appended:
             appended += 1
             continue
-        outcome = judge_task(judged, observer)
+        outcome = judge_task(dataclasses.replace(judged, remarks=_remarks(last.found)), observer)
         if not _can_repair(outcome, repaired) or not config.load(folders.root).roles.executor:
             return _told(folders, ended, last, outcome, outcome.error)
         repaired += 1
         tell(f"the gates refuse it, and a step is appended: {outcome.error.message if outcome.error else ''}")
         with open_task_session(place, tell) as session:
             final_review.append(session, "Repair what the gates refuse", _refused(outcome))
+
+
+def _remarks(found: ReviewResult) -> tuple[tuple[RemarkKind, str], ...]:
+    """Return what the final review noticed for the gates."""
+    clean = secrets.current_detector().redact
+    return tuple(
+        (item.kind, clean(f"{item.place}: {item.problem}".removeprefix(": "))) for item in found.items if item.kind
+    )
 
 
 def _judge_request(place: FileopsTarget) -> RunRequest:

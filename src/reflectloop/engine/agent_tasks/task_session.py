@@ -15,7 +15,7 @@ from reflectloop.engine.agent_tasks.attempt_history import AttemptHistory
 from reflectloop.engine.requests import fileops_session
 from reflectloop.engine.requests.fileops_session import FileopsSession, FileopsTarget
 from reflectloop.engine.run import admission
-from reflectloop.engine.steps import agent_fileops, prompts
+from reflectloop.engine.steps import agent_executor, agent_fileops, prompts
 from reflectloop.engine.steps.agent_pool import AgentPool, Budget
 from reflectloop.engine.steps.execution import describe
 from reflectloop.engine.steps.prompts import StepBrief
@@ -101,7 +101,16 @@ class TaskSession:
             tuple(describe(wanted.check) for wanted in plan.checks_of(step) if not wanted.must_fail),
             tuple(map(str, constraints)) if isinstance(constraints, list) else (),
             run.steps[step.id].answer,
+            step.agent.tools if step.agent else (),
+            self._findings(run, step),
         )
+
+    def _findings(self, run: RunState, step: Step) -> str:
+        """Return what the steps before this one found by looking."""
+        task = self.folders.load_current()
+        earlier = list(run.steps)[: list(run.steps).index(step.id)]
+        texts = {name: agent_executor.findings_in(self.step_folder(task, name)) for name in earlier}
+        return "\n\n".join(f"step {name}: {text.strip()}" for name, text in texts.items() if text)
 
     def step_folder(self, task: Task, step: str) -> Path:
         return self.folders.journal(task.id).parent / "steps" / step
@@ -111,9 +120,10 @@ class TaskSession:
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
-    def act(self) -> Act:
-        """Return the file operations of an executor that has no tools of its own."""
-        return agent_fileops.by(self.files.ops, writable=True)
+    def act(self, step: Step) -> Act:
+        """Return the file operations of an executor that has no tools of its own, as far as the step permits them."""
+        tools = step.agent.tools if step.agent else ()
+        return agent_fileops.by(self.files.ops, writable=not step.looks_only, tools=tools)
 
 
 def next_step(run: RunState) -> StepState | None:

@@ -15,7 +15,7 @@ from reflectloop.gates import insight, pipeline, proof, report, retention, rules
 from reflectloop.gates.attempt_limits import GateAttempt
 from reflectloop.gates.contract import Citation, Contract
 from reflectloop.gates.decisions import GateReason
-from reflectloop.gates.insight import Background, Insight
+from reflectloop.gates.insight import Background, Insight, Remark
 from reflectloop.gates.pipeline import ChangeApprovals, GateReport, GateStages
 from reflectloop.gates.proof import GateProof, ProofInput
 from reflectloop.gates.retention import RetentionResult
@@ -51,6 +51,7 @@ class GatePipeline:
     durations_ms: Mapping[str, int] = field(default_factory=dict)
     jobs: int = 1
     seen: ProofInput = field(default_factory=ProofInput)
+    remarks: Sequence[Remark] = ()  # by a reviewer; each sends the output back once
 
     @property
     def contract(self) -> Contract:
@@ -62,7 +63,7 @@ class GatePipeline:
             self._prove,
             self._reflect,
             self._store,
-            insight.skip_reason(self.contract, self.output.changes),
+            "" if self.remarks else insight.skip_reason(self.contract, self.output.changes),
         )
         return pipeline.run_gates(self.title, self.contract, stages, self.past, self.run_id)
 
@@ -76,6 +77,7 @@ class GatePipeline:
         return proven._replace(ruling=self.approvals.settle(proven.ruling))
 
     def _reflect(self, found: GateProof) -> Insight:
+        remarks, self.remarks = insight.next_remarks(self.remarks)
         return insight.reflect(
             Background(
                 self.contract,
@@ -88,6 +90,7 @@ class GatePipeline:
                 self.durations_ms,
                 self.jobs,
                 self.seen.breaks,
+                remarks,
             )
         )
 

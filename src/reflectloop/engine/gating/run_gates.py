@@ -8,8 +8,9 @@ from reflectloop.artifacts import next_command
 from reflectloop.engine.gating import approvals, danger_policy, gate_pipeline, insight_lessons, verdict_export
 from reflectloop.engine.gating.gate_pipeline import GatePipeline
 from reflectloop.engine.run.context import ExecutedRun, JudgedRun, PreparedRun, extend
-from reflectloop.gates import attempt_limits, batch_gate, decisions
+from reflectloop.gates import attempt_limits, batch_gate, decisions, insight
 from reflectloop.gates import contract as contracts
+from reflectloop.gates.attempt_limits import GateAttempt
 from reflectloop.gates.decisions import Ruling
 from reflectloop.gates.pipeline import ChangeApprovals
 from reflectloop.gates.proof import ProofInput
@@ -17,7 +18,7 @@ from reflectloop.gates.rules import GateSubject
 from reflectloop.plan import proof
 from reflectloop.plan.model import Plan
 from reflectloop.state import events
-from reflectloop.terms import Track
+from reflectloop.terms import Decision, Track
 from reflectloop.verification.result import ChangedFile, DetectedCheck
 from reflectloop.verification.tree_builder import TreeBuilder
 from reflectloop.verification.verdict import Verdict
@@ -43,9 +44,9 @@ def judge(run: ExecutedRun) -> JudgedRun:
     plan, trees = run.plan, _trees(run)
     changes = trees.changes(run.workspace.base_tree, run.workspace.tree)
     said = contracts.contract_from_plan(plan, [change.path for change in changes])
-    if run.request.retry_reason:
-        cause = {"root_cause": run.request.retry_reason}
-        said = said._replace(contract=said.contract.model_copy(update=cause))
+    reason = run.request.retry_reason or attempt_limits.stated_cause(run.task.gated, run.run_id)
+    if reason:
+        said = said._replace(contract=said.contract.model_copy(update={"root_cause": reason}))
     base, head = run.workspace.base_tree, run.workspace.tree
     source = approvals.source(run.folders.root, run.request.approve_file, run.request.caller)
     approved = source.known(base, head)
@@ -63,6 +64,7 @@ def judge(run: ExecutedRun) -> JudgedRun:
         ChangeApprovals(base, head, approved),
         {step.id: step.duration_ms for step in run.results},
         run.request.jobs or plan.jobs,
+        remarks=tuple(insight.Remark(kind, text) for kind, text in run.request.remarks),
     )
     report = pipeline.walk()
     run.warnings.extend(report.warnings)
@@ -77,7 +79,11 @@ def judge(run: ExecutedRun) -> JudgedRun:
 def _is_decided(run: ExecutedRun) -> bool:
     """Return whether an earlier engine journalled the decision of this run and died afterwards."""
     mine = (run.run_id, SUBJECT)
-    decided = [decision for decision in run.task.gated if (decision["run_id"], decision["subject"]) == mine]
+    decided = [
+        decision
+        for decision in run.task.gated
+        if (decision["run_id"], decision["subject"]) == mine and "reopened" not in decision
+    ]
     # A run that was opened again has no outcome until the gates judge it again.
     return bool(decided) and run.resume is not None and run.resume.run.outcome == decided[-1].get("outcome", "")
 
@@ -185,10 +191,31 @@ def judge_batch(run: PreparedRun, steps: Sequence[str], before: str, after: str)
         return
     past = attempt_limits.of_journal(run.task.gated, subject, but=run.run_id)
     run.journal.append(_batch_event(run.run_id, subject, ruling))
-    error = decisions.as_error(attempt_limits.apply_limit(ruling, past), f"reflectloop redo {steps[-1]} --reason TEXT")
+    limited = attempt_limits.apply_limit(ruling, past)
+    error = decisions.as_error(
+        limited, f"reflectloop redo {_step_at_fault(run, trees, steps, before, ruling)} --reason TEXT"
+    )
     if error:
         error.message = f"{subject}: {error.message}"
+        if limited.decision is Decision.STOP:
+            texts, names = (
+                tuple(reason.text for reason in ruling.reasons),
+                tuple(reason.rule for reason in ruling.reasons),
+            )
+            this = GateAttempt(run.run_id, str(ruling.gate), str(ruling.decision), texts, names)
+            error.packet = attempt_limits.escalation_packet([*attempt_limits.since_pass(past), this], limited)
         raise error
+
+
+def _step_at_fault(run: PreparedRun, trees: TreeBuilder, steps: Sequence[str], before: str, ruling: Ruling) -> str:
+    """Return the step of a batch that wrote a file which a reason names; the last step if none is known to."""
+    for result in run.results:
+        if result.id not in steps or result.tree in ("", before):
+            continue
+        paths = [change.path for change in trees.changes(before, result.tree)]
+        if any(reason.text.startswith(f"{path}:") for reason in ruling.reasons for path in paths):
+            return result.id
+    return steps[-1]
 
 
 def _batch_event(run_id: str, subject: str, ruling: Ruling) -> events.GateDecided:

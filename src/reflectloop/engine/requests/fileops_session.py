@@ -165,7 +165,7 @@ class _Opening:
         self.limiter = limits.limiter_for(level, self.space.name, self.config.box)
         box = Box.by(self.config, self.space, self.target.caller, level, self.limiter)
         rules = policy.of(self.config.policy, self.folders.root).in_workspace
-        domain = TaskOps(self.folders, Base(base.tree, base.commit, level.stamp(())), box, rules)
+        domain = TaskOps(self.folders, Base(base.tree, base.commit, level.stamp(())), box, rules, log.ran_before)
         self.ops = OpsContext(self.space, box, domain, log, log.logs, policy=rules)
         self.ops.notes.extend(self.space.notes)
         if log.restarted:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import JsonValue
 
+from reflectloop.artifacts import views
+from reflectloop.engine.requests.request_log import attempt_at_work
 from reflectloop.engine.steps import execution
 from reflectloop.engine.steps.execution import StepObserver
 from reflectloop.engine.tasks.task_journal import Base, NewTask, TaskJournal
-from reflectloop.fileops.ops_context import Data, EngineEvidence, Refusal
+from reflectloop.fileops.ops_context import Data, EngineEvidence, PersonNeeded, Refusal, SplitNeeded
 from reflectloop.fileops.plan_ops import AppendSteps, ApplySplit, Finalize, MarkBlocked, PlanInit, Preflight
 from reflectloop.plan.model import Plan, Step, command_text
 from reflectloop.policy import CommandPolicy
 from reflectloop.sandbox.sandbox import Box
 from reflectloop.state import events
+from reflectloop.state.fold import RunState, StepState, Task
 from reflectloop.system import files
 from reflectloop.verification import checks, evidence
 from reflectloop.verification.checks import CheckResult
@@ -26,6 +29,7 @@ from reflectloop.workspace.folders import Folders
 _SHOWN = 300  # characters of a command or an output
 # What the protocol lets a caller ask to be looked at after a step was finalized.
 _KNOWN_VERIFICATIONS = frozenset(("", "verify_pointer_moved"))
+_DEEPEST_SPLIT = 2  # dots in the id of a step that cannot be split again
 _SILENT = StepObserver(lambda _step, _text: None, lambda _step, _data: None)
 
 
@@ -37,6 +41,7 @@ class TaskOps:
     base: Base
     box: Box
     policy: CommandPolicy  # which checks may run
+    ran_before: Callable[[str, str], list[str]]  # commands of earlier requests, by attempt and tree
     journal: TaskJournal = field(init=False)
 
     def __post_init__(self) -> None:
@@ -63,13 +68,35 @@ class TaskOps:
         return {"task": opened, "steps": [step.id for step in plan.steps], "tree": seen.tree}
 
     def preflight(self, op: Preflight, seen: EngineEvidence) -> Data:
-        _, run = self.journal.current()
+        task, run = self.journal.current()
         step = self.journal.next_step(op.step)
+        if seen.reads_only:
+            return self._step_data(run, step, step.attempts)
+        self._refuse_used_up(task, step)
         self.journal.begin_step(seen.begun, expected=op.step, end_tree=seen.tree, reason=op.reason)
+        return self._step_data(run, step, step.attempts + 1)
+
+    def _refuse_used_up(self, task: Task, step: StepState) -> None:
+        """Ask a person about a blocked step; ask for a split of a step that had all its attempts."""
+        if step.status == "blocked":
+            answer = f"reflectloop answer {step.id} TEXT"
+            raise PersonNeeded(step.reason or "the step is blocked", step=step.id, unblock=step.unblock, answer=answer)
+        attempts = self.journal.plan().limits.step_attempts
+        if step.attempts - step.forgiven >= attempts and step.id.count(".") < _DEEPEST_SPLIT:
+            raise SplitNeeded(
+                f"step {step.id} had its {attempts} attempts",
+                step=step.id,
+                fewest=3,
+                most=7,
+                how="send triflow_state_apply_split, or triflow_state_mark_blocked",
+                task=task.id,
+            )
+
+    def _step_data(self, run: RunState, step: StepState, attempt: int) -> Data:
         return {
             "step": step.id,
             "title": run.titles.get(step.id, ""),
-            "attempt": step.attempts + 1,
+            "attempt": attempt,
             "details": run.details.get(step.id, {}),  # type: ignore[dict-item]
             "answer": step.answer,
             "left": len(run.unfinished_steps),
@@ -98,6 +125,10 @@ class TaskOps:
     def append_steps(self, op: AppendSteps, seen: EngineEvidence) -> Data:  # noqa: ARG002
         return {"steps": list(self.journal.append_steps(op.steps, op.reason))}
 
+    def state_file(self, name: str) -> bytes | None:
+        task = self.journal.task()
+        return views.triflow_files(task, views.plan_of(self.folders, task))[name] if task.id else None
+
     def keep(self) -> None:
         self.journal.commit()
 
@@ -113,10 +144,14 @@ class TaskOps:
         if plan.checks_of(step):
             return self._check(plan, step)
         succeeded = [command for command in seen.commands if command.exitCode == 0]
+        earlier = [] if seen.commands else self.ran_before(attempt_at_work(self.journal.task()), seen.tree)
+        if earlier:
+            return [proof_of_command(command) for command in earlier]
         if not succeeded or len(succeeded) != len(seen.commands):
             raise Refusal(
                 f"nothing the engine ran shows that step {step_id} is done; words are no evidence",
-                hint="put a `run` op that shows it before this one, in the same request; or give the step checks",
+                hint="run what shows it, in this request or in one before it that left the same files; "
+                "or give the step checks",
             )
         return [proof_of_command(command.cmd) for command in succeeded]
 

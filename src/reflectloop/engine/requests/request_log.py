@@ -14,7 +14,8 @@ from reflectloop.errors import NoSpace
 from reflectloop.fileops.ops_context import StoredResponse, count_failures
 from reflectloop.fileops.request import FileopsRequest
 from reflectloop.fileops.response import Response
-from reflectloop.state.fold import RunState
+from reflectloop.plan.model import command_text
+from reflectloop.state.fold import RunState, Task
 from reflectloop.system import files
 from reflectloop.system.git import GitFailed
 from reflectloop.workspace.checkout import Workspace
@@ -34,6 +35,14 @@ class _Now(NamedTuple):
     failures: Mapping[str, int] = {}
     denied: int = 0  # requests with a command that the policy refuses
     stands: str = ""  # the tree that the task's journal named when this was written
+    ran: Mapping[str, Any] = {}  # the commands that succeeded for the step at work: step, tree, commands
+
+
+def attempt_at_work(task: Task) -> str:
+    """Return a name for the current attempt at the step that is running; empty if none is."""
+    run = task.last_run
+    step = next(iter(run.unfinished_steps), None) if run and run.kind.is_stepwise else None
+    return f"{task.id} {step.id} {step.attempts}" if step and step.status == "running" else ""
 
 
 class RequestLog:
@@ -106,8 +115,22 @@ class RequestLog:
         }
         files.write_atomic(self._path(request.id), json.dumps(said) + "\n")
         counts = {**self.now.failures, request.purpose: count_failures(self.failures(request.purpose), response)}
-        self.now = self.now._replace(tree=tree, number=number, failures=counts)
+        self.now = self.now._replace(tree=tree, number=number, failures=counts, ran=self._ran(response, tree))
         self._point()
+
+    def ran_before(self, attempt: str, tree: str) -> list[str]:
+        """Return the commands that earlier requests of this attempt ran with success and that left this tree."""
+        known = self.now.ran
+        return list(known["commands"]) if (known.get("step"), known.get("tree")) == (attempt, tree) else []
+
+    def _ran(self, response: Response, tree: str) -> dict[str, Any]:
+        """Return what proves the step at work after a response: a changed tree or a failed command ends it."""
+        attempt = attempt_at_work(self._folders.load_current())
+        if not attempt or any(command.exitCode for command in response.proof.commands):
+            return {}
+        commands = [command_text(command.cmd) for command in response.proof.commands] if response.status == "ok" else []
+        known = [command for command in self.ran_before(attempt, tree) if command not in commands]
+        return {"step": attempt, "tree": tree, "commands": [*known, *commands]} if known or commands else {}
 
     def _point(self) -> None:
         files.write_atomic(self._folder / _POINTER, json.dumps({**self.now._asdict(), "owner": self._owner()}) + "\n")

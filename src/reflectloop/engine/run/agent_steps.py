@@ -10,9 +10,8 @@ from typing import NamedTuple
 from reflectloop import policy
 from reflectloop.artifacts.usage import AgentBudget, used_since_unlock
 from reflectloop.engine.run.context import PreparedRun
-from reflectloop.engine.steps import agent_executor, agent_fileops, run_failure
+from reflectloop.engine.steps import agent_executor, agent_fileops, run_failure, step_request
 from reflectloop.engine.steps.agent_executor import AgentTask
-from reflectloop.engine.steps.agent_fileops import PROTO
 from reflectloop.engine.steps.agent_pool import AgentPool, Budget
 from reflectloop.engine.steps.execution import CANCELLED, AgentProblem, StepResult, describe, execute
 from reflectloop.engine.steps.prompts import FailedAttempt, StepBrief
@@ -66,7 +65,7 @@ class AgentSteps:
         def ask() -> AgentProblem | None:
             folder = self.run.folder.path / "agents" / step.id / str(state.number)
             folder.mkdir(parents=True, exist_ok=True)
-            request = {"proto": PROTO, "id": f"{self.run.run_id}.{step.id}", "purpose": "execute_step", "ops": []}
+            request = step_request.request(self.run.run_id, state.number, self.plan, step).as_json()
             task = AgentTask(
                 step,
                 self._brief(step),
@@ -77,7 +76,9 @@ class AgentSteps:
                 state.trees,
                 failed=state.failed,
             )
-            act = agent_fileops.by(self._ops(box, folder), writable=not task.role.looks_only)
+            tools = step.agent.tools if step.agent else ()
+            writable = not (task.role.looks_only or step.looks_only)
+            act = agent_fileops.by(self._ops(box, folder), writable=writable, tools=tools)
             return agent_executor.ask(self._pool(box), act, task).problem
 
         return ask
@@ -86,7 +87,16 @@ class AgentSteps:
         checks = tuple(describe(wanted.check) for wanted in self.plan.checks_of(step) if not wanted.must_fail)
         goal = self.plan.objective.goal or self.plan.title
         prompt = step.agent.prompt if step.agent else step.details
-        return StepBrief(goal, step.id, step.title or step.id, prompt, (), checks)
+        tools = step.agent.tools if step.agent else ()
+        return StepBrief(
+            goal, step.id, step.title or step.id, prompt, (), checks, tools=tools, findings=self._findings(step)
+        )
+
+    def _findings(self, step: Step) -> str:
+        """Return what the steps that this one depends on found by looking."""
+        folders = {name: self.run.folder.path / "agents" / name for name in step.depends_on}
+        texts = {name: agent_executor.findings_in(folder) for name, folder in folders.items()}
+        return "\n\n".join(f"step {name}: {text.strip()}" for name, text in texts.items() if text)
 
     def _failed(self, number: int, result: StepResult, box: Box, before: str) -> FailedAttempt:
         failure = run_failure.of_step(result, self.run.config.reflect, self.run.folders.root)

@@ -214,7 +214,7 @@ def _blocker(
 ) -> dict[str, Any]:
     asked = run.loaded.path if isinstance(run, LoadedRun) else run.request.plan
     task = _task(run)
-    packet = run.gates.packet if isinstance(run, JudgedRun) else None
+    packet = run.gates.packet if isinstance(run, JudgedRun) else error.packet
     return result_files.blocker_body(
         error,
         at=run.started,

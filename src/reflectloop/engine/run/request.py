@@ -13,7 +13,7 @@ from reflectloop.engine.steps.execution import StepResult
 from reflectloop.errors import ReflectloopError
 from reflectloop.plan.load import LoadedPlan
 from reflectloop.state.journal import JournalEntry
-from reflectloop.terms import Isolation
+from reflectloop.terms import Isolation, RemarkKind
 from reflectloop.verification.progress import CheckObserver, RunningCheck
 from reflectloop.workspace.folders import RunFolder
 from reflectloop.workspace.patch import TouchedFile
@@ -77,6 +77,7 @@ class RunRequest:
     resume: bool = False  # continue the run whose engine died
     mode: Literal["auto", "git", "copy"] = "auto"
     approve_file: Path | None = None
+    remarks: tuple[tuple[RemarkKind, str], ...] = ()  # what a reviewer noticed, for the gates
     caller: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
 

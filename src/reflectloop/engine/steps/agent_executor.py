@@ -7,6 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from reflectloop import secrets
 from reflectloop.agents.answer_models import StepClaim
 from reflectloop.agents.backend import Act, Reply
 from reflectloop.engine.steps import planner_context, prompts
@@ -15,10 +16,12 @@ from reflectloop.engine.steps.execution import AgentProblem
 from reflectloop.engine.steps.prompts import FailedAttempt, StepBrief
 from reflectloop.errors import AgentFailed, NeedsInput, StepFailed
 from reflectloop.plan.model import Step
+from reflectloop.system import files
 from reflectloop.terms import Role
 from reflectloop.workspace.record_tree import Unrecordable
 
 UNANSWERED = "did not answer"
+FINDINGS = "findings.md"
 _NOT_AUTHORISED = re.compile(r"(?i)\b(?:40[13]|unauthori[sz]ed|forbidden|invalid (?:x-)?api.key|authentication)\b")
 _OUT_OF_TURNS = ("MAX_ITER",)
 _LONGEST = 15_000
@@ -50,14 +53,23 @@ class AgentAnswer(NamedTuple):
 
 def ask(pool: AgentPool, act: Act, task: AgentTask) -> AgentAnswer:
     """Let an agent do the step in the pool's workspace."""
-    call = AgentCall(task.role, _prompt(pool, task), StepClaim, task.folder, task.step.id, task.number, act)
+    call = AgentCall(
+        task.role,
+        _prompt(pool, task),
+        StepClaim,
+        task.folder,
+        task.step.id,
+        task.number,
+        act,
+        tools=task.step.agent.tools if task.step.agent else (),
+    )
     reply = pool.ask(call)
     if not reply.ok:
         return _unanswered(f"{pool.name_of(task.role)} as {task.role}", reply)
     claim = StepClaim.model_validate(reply.data)
     match claim.control:
         case "step_done":
-            return AgentAnswer(claim, _refused(pool, task))
+            return AgentAnswer(claim, _refused(pool, task) or _keep_findings(task, claim))
         case "ask":
             question = claim.question or claim.reason or "it asks, and does not say what"
             return AgentAnswer(claim, AgentProblem(NeedsInput.code, f"asks: {question}"))
@@ -83,9 +95,26 @@ def _unanswered(who: str, reply: Reply) -> AgentAnswer:
     return AgentAnswer(StepClaim(control="fail", reason=reason), AgentProblem(AgentFailed.code, reason))
 
 
+def _keep_findings(task: AgentTask, claim: StepClaim) -> AgentProblem | None:
+    """Write what an analysis found beside its other files, for later steps; refuse one that says nothing."""
+    if not task.step.looks_only:
+        return None
+    text = secrets.current_detector().redact(claim.summary.strip() or claim.approach.strip())
+    if not text:
+        return AgentProblem(StepFailed.code, "was said to be done, and does not say what it found (summary)")
+    files.write_atomic(task.folder / FINDINGS, text + "\n")
+    return None
+
+
+def findings_in(folder: Path) -> str:
+    """Return what the last attempt at an analysis found; `folder` has a folder for each attempt."""
+    written = sorted(folder.glob(f"*/{FINDINGS}"), key=lambda path: (len(path.parent.name), path.parent.name))
+    return written[-1].read_text(encoding="utf-8")[:_LONGEST] if written else ""
+
+
 def _refused(pool: AgentPool, task: AgentTask) -> AgentProblem | None:
     """Return why a claim to be done is refused before any check runs."""
-    if task.step.read_only or task.role.looks_only:
+    if task.step.looks_only or task.role.looks_only:
         return None
     try:
         now = pool.box.workspace.record(thorough=True)

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from reflectloop import secrets
+from reflectloop.agents import plan_text
+from reflectloop.agents.answer_models import PlanDesign
 from reflectloop.agents.backend import Act, AgentLimits, AgentRequest, Backend, Reply
 from reflectloop.agents.registry import bind
 from reflectloop.artifacts.usage import AgentBudget
@@ -22,6 +24,7 @@ from reflectloop.diagnosis.safe_call import RetryOptions, ToolError, ToolFailure
 from reflectloop.engine.steps import prompts
 from reflectloop.errors import AgentFailed, AgentUnavailable, BudgetSpent, GateRejected, ReflectloopError
 from reflectloop.gates.decisions import Gate
+from reflectloop.plan import tool_names
 from reflectloop.sandbox.sandbox import Box
 from reflectloop.state import events
 from reflectloop.state.fold import AgentUsage
@@ -45,6 +48,11 @@ class AgentCall(NamedTuple):
     attempt: int = 1
     act: Act | None = None
     label: str = ""  # tells two calls of a role in one folder apart
+    tools: tuple[str, ...] = ()  # that the plan names for the step
+
+    @property
+    def looks_only(self) -> bool:
+        return self.role.looks_only or tool_names.reads_only(self.tools)
 
 
 @dataclass
@@ -177,16 +185,17 @@ class AgentPool:
         asking = AgentRequest(
             call.role,
             prompt,
-            self.box.for_agent(home, read_only=call.role.looks_only),
+            self.box.for_agent(home, read_only=call.looks_only),
             call.folder,
             self.purse.bounds(self.settings.agent(backend.name)),
             answer=call.answer,
             act=call.act or self.looking,
             step=call.step,
             attempt=call.attempt,
+            tools=call.tools,
         )
         try:
-            reply = backend.run(asking)
+            reply = _plan_in_words(call, backend.run(asking))
         except ReflectloopError as fault:
             self._journal(backend.name, call, Reply("error", reason=fault.message), [])  # of unknown cost
             raise
@@ -258,6 +267,14 @@ class AgentPool:
                     rules=[LOOKED_ONLY],
                 )
             )
+
+
+def _plan_in_words(call: AgentCall, reply: Reply) -> Reply:
+    """Take a planner's plan in the `[PLAN]` form, or as the protocol's Plan object, where it gave no other answer."""
+    if call.answer is not PlanDesign or reply.ok or reply.status == "denied" or not reply.text.strip():
+        return reply
+    plan = plan_text.parse_plan(reply.text).plan
+    return reply._replace(status="ok", data=plan.model_dump(mode="json"), reason="") if plan else reply
 
 
 def _left(most: float | None, used: float, unit: str) -> float | None:

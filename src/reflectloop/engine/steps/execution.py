@@ -175,11 +175,12 @@ def execute(
 
 def refuse_changes(step: Step, result: StepResult, box: Box, before: str) -> StepResult:
     """Return the result, failed if a step that is marked read_only changed files."""
-    if not step.read_only or not result.success or result.tree == before:
+    if not step.looks_only or not result.success or result.tree == before:
         return result
     names = [change.path for change in patch.touched_files(box.workspace.git(), before, result.tree)]
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    reason = f"is marked read_only, and changed {', '.join(names[:_SHOWN])}{more}"
+    why = "is marked read_only" if step.read_only else "has tools for reading only"
+    reason = f"{why}, and changed {', '.join(names[:_SHOWN])}{more}"
     return result._replace(error_code=StepFailed.code, reason=reason, exit_code=1)
 
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from reflectloop.agents.answer_models import Item
 from reflectloop.diagnosis.failure_record import FailureRecord
+from reflectloop.plan import tool_names
 from reflectloop.system import clock
 from reflectloop.terms import shorten
 
@@ -57,6 +58,8 @@ class StepBrief(NamedTuple):
     checks: tuple[str, ...] = ()
     constraints: tuple[str, ...] = ()
     answer: str = ""  # of a person, to what was asked before
+    tools: tuple[str, ...] = ()  # that the plan names for it
+    findings: str = ""  # of the analyses before it
 
 
 def quoted(name: str, text: str, most: int = _QUOTED, draw: Callable[[], str] = clock.mark) -> str:
@@ -206,9 +209,20 @@ def _about(work: StepBrief) -> str:
         _list("It is done when:", work.done),
         _list("The engine will run, and each must exit 0:", work.checks),
         _list("Constraints:", work.constraints),
+        _tools(work.tools),
+        quoted("findings of the steps before", work.findings) if work.findings else "",
         quoted("what a person answered", work.answer) if work.answer else "",
     ]
     return "\n\n".join(filter(None, said))
+
+
+def _tools(names: Sequence[str]) -> str:
+    if not names:
+        return ""
+    rule = f"Use these tools only: {', '.join(map(one_line, names))}."
+    if not tool_names.reads_only(names):
+        return f"{rule} Reading is always permitted."
+    return f"{rule} Change no file: the step is an analysis, and `summary` must say what you found."
 
 
 def research(work: StepBrief, failure: FailureRecord, output: str) -> str:
@@ -244,7 +258,8 @@ def review(work: StepBrief, diff: str, evidence: Sequence[str], *, whole: bool, 
         "reviewer",
         f"Review {what}. PASS: it does what was asked and breaks nothing. RETRY: name each thing to be changed, with "
         "file and line. BLOCKED: only a person can say how to go on. You may name extra tests: shell lines that must "
-        "exit 0 if the change is right; the engine runs them.",
+        "exit 0 if the change is right; the engine runs them. With PASS an item with a kind is a remark for gates: "
+        "they check again (security, contract, evidence, scenario) or record it (constraint, efficiency).",
         _about(work),
         quoted("diff", diff, 60_000) if diff.strip() else "The change is empty: no file differs.",
         _list("What the engine itself ran and saw:", evidence) or "The engine ran nothing for it.",

@@ -1,0 +1,144 @@
+"""TriFlow v3 as its document says it, named by line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import seed_samples as samples
+
+from reflectloop.fileops import validate
+from reflectloop.fileops.response import Response
+from scripted_task import DESIGN, WRITE, Crew
+from support import Repo, reflectloop
+
+_WRITES = {"op": "write_file", "path": "src/n.txt", "content": "1\n"}
+_SHOWS = {"op": "run", "cmd": "test -f src/n.txt"}
+
+
+class _Requests:
+    """Requests of one task, each with its own id."""
+
+    def __init__(self, repo: Repo, *steps: Any) -> None:
+        self.repo, self.count = repo, 0
+        init = {"op": "triflow_plan_init", "taskName": "T", "steps": list(steps) or ["Write it"]}
+        assert self.send("write_plan_files", init)["status"] == "ok"
+
+    def send(self, purpose: str, *ops: dict[str, Any]) -> dict[str, Any]:
+        self.count += 1
+        return self.raw({"proto": "triflow.fileops.v1", "id": f"R-{self.count}", "purpose": purpose, "ops": list(ops)})
+
+    def raw(self, request: dict[str, Any] | str) -> dict[str, Any]:
+        text = request if isinstance(request, str) else json.dumps(request)
+        return reflectloop(self.repo.path, "fileops", stdin=text).json
+
+    def begin(self) -> dict[str, Any]:
+        return self.send("execute_step", {"op": "triflow_state_preflight"})
+
+
+def test_line_105_the_sample_request_finalizes_what_an_earlier_request_of_the_step_showed(repo: Repo) -> None:
+    requests = _Requests(repo)
+    requests.begin()
+    assert requests.send("execute_step", _WRITES, _SHOWS)["status"] == "ok"
+    done = requests.raw(samples.text("003-line-108-finalize.json"))
+    assert done["status"] == "ok", done
+    assert done["data"]["0"]["evidence"] == ["test -f src/n.txt"]
+    assert "automation/autoloop.py is not in the project" in done["proof"]["notes"][0]
+
+
+def test_line_105_a_finalize_is_refused_when_the_files_changed_or_a_command_failed_since(repo: Repo) -> None:
+    requests = _Requests(repo)
+    requests.begin()
+    requests.send("execute_step", _WRITES, _SHOWS)
+    requests.send("execute_step", {**_WRITES, "content": "2\n"})
+    assert requests.send("finalize_step", {"op": "triflow_state_finalize"})["status"] == "fail"
+    requests.send("execute_step", _SHOWS)
+    requests.send("execute_step", {"op": "run", "cmd": "false"})
+    assert requests.send("finalize_step", {"op": "triflow_state_finalize"})["status"] == "fail"
+
+
+def test_line_117_the_daemon_is_run_where_the_project_has_it(repo: Repo) -> None:
+    repo.write("automation/autoloop.py", "raise SystemExit(7)\n")
+    repo.commit("daemon")
+    requests = _Requests(repo)
+    requests.begin()
+    requests.send("execute_step", _WRITES, _SHOWS)
+    assert requests.raw(samples.text("003-line-108-finalize.json"))["status"] == "fail"
+
+
+def test_line_129_a_request_to_read_the_state_reads_its_three_files_and_counts_nothing(repo: Repo) -> None:
+    requests = _Requests(repo)
+    names = ("state.json", "todo.md", "plan_log.md")
+    read = [{"op": "read_file", "path": name} for name in names]
+    for _ in range(4):
+        told = requests.send("read_state", {"op": "triflow_state_preflight"}, *read)
+        assert told["status"] == "ok", told
+        assert told["data"]["0"]["attempt"] == 0
+    state = json.loads(told["data"]["1"]["content"])
+    assert (state["taskName"], state["steps"][0]["attempts"]) == ("T", 0)
+    assert "1. Write it" in told["data"]["2"]["content"]
+    assert "# Log of T" in told["data"]["3"]["content"]
+    assert requests.begin()["data"]["0"]["attempt"] == 1
+
+
+def test_line_124_a_step_that_had_its_attempts_is_answered_with_split_and_a_blocked_one_with_ask(repo: Repo) -> None:
+    requests = _Requests(repo)
+    for _ in range(3):
+        assert requests.begin()["status"] == "ok"
+    asked = requests.begin()
+    assert (asked["status"], asked["split"]["step"], asked["split"]["fewest"]) == ("split", "1", 3)
+    blocked = {"op": "triflow_state_mark_blocked", "reason": "which port?", "unblock": "a number"}
+    assert requests.send("execute_step", blocked)["status"] == "ok"
+    asked = requests.begin()
+    assert asked["status"] == "ask"
+    assert asked["ask"] == {
+        "question": "which port?",
+        "step": "1",
+        "unblock": "a number",
+        "answer": "reflectloop answer 1 TEXT",
+    }
+
+
+def _papers(crew: Crew) -> tuple[dict[str, Any], dict[str, Any]]:
+    [folder] = [path.parent for path in crew.papers("1/1/req.json")]
+    read = [json.loads((folder / name).read_text()) for name in ("req.json", "res.json")]
+    return read[0], read[1]
+
+
+@pytest.fixture
+def told(repo: Repo) -> tuple[dict[str, Any], dict[str, Any]]:
+    design = {"approach": "swap the operator", "done": ["2 + 3 is 5"]}
+    crew = Crew(repo).plays(
+        {"role": "planner", "says": "Make a plan", "answer": {**DESIGN, "may_change": ["calc.py", "docs/**"]}},
+        {"role": "planner", "says": "Design one step", "answer": design},
+        {"role": "executor", "ops": [WRITE], "answer": {"control": "step_done", "approach": "plus"}},
+    )
+    crew.story()
+    return _papers(crew)
+
+
+def test_line_163_the_request_of_an_agents_step_is_built_from_the_design(told: Any) -> None:
+    asked, _ = told
+    assert validate.parse(json.dumps(asked).encode(), strict=True).ops
+    assert asked["summary"] == "swap the operator"
+    assert asked["done"] == ["2 + 3 is 5"]
+    assert asked["ops"][0]["cmd"] == "python3 test_calc.py"
+    assert asked["constraints"]["writable_roots"] == ["calc.py", "docs"]
+
+
+def test_line_38_the_response_of_an_agents_step_has_its_real_changes_and_the_requests_id(told: Any) -> None:
+    asked, answered = told
+    assert Response.model_validate(answered).status == "ok"
+    assert answered["id"] == asked["id"]
+    assert answered["changedFiles"] == ["calc.py"]
+    assert answered["proof"]["commands"][0]["exitCode"] == 0
+
+
+def test_line_165_an_executor_that_asks_for_a_split_or_a_person_is_answered_so(repo: Repo) -> None:
+    crew = Crew(repo).plays({"role": "executor", "answer": {"control": "ask", "question": "which port?"}})
+    crew.story()
+    _, answered = _papers(crew)
+    assert (answered["status"], answered["ask"]["question"]) == ("ask", "which port?")
+    assert Path(crew.repo.path).is_dir()
