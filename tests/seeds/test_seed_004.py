@@ -6,8 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+import seed_samples as samples
 import yaml
 
+from gate_builders import changed_file
+from reflectloop.engine.gating import rule_patches
+from reflectloop.errors import InvalidInput
+from reflectloop.gates import api, contract
+from reflectloop.gates.insight import RulePatch
 from scripted_task import DESIGN, PASSES, Crew
 from support import Repo
 
@@ -92,3 +99,59 @@ def test_line_209_a_reviewers_new_constraint_becomes_an_anchor_and_sends_nothing
     told = _reviewed(repo, {"problem": "add() must take integers only", "kind": "constraint"})
     assert told["backtracks"] == []
     assert ("C", "add() must take integers only") in {(one["kind"], one["text"]) for one in told["anchors"]}
+
+
+@pytest.mark.parametrize(
+    ("avatar", "role"),
+    [
+        ("眼", "researcher"),
+        ("耳", "researcher"),
+        ("鼻", "reviewer"),
+        ("舌", "executor"),
+        ("身", "executor"),
+        ("意", "planner"),
+    ],
+)
+def test_line_90_an_avatar_is_taken_for_its_role(avatar: str, role: str) -> None:
+    fields = {"track": "direct", "role": avatar, "goal": "look", "summary": "looked", "files_changed": []}
+    assert contract.parse_contract(fields, "contract").contract.role == role
+
+
+def test_line_90_an_unknown_role_is_refused_with_the_list_of_roles() -> None:
+    with pytest.raises(InvalidInput, match=r"known: planner, .*, 眼, 耳, 鼻, 舌, 身, 意"):
+        contract.parse_contract({"track": "direct", "role": "手"}, "contract")
+
+
+_ADD = "def add(a, b):\n    return a + b\n"
+
+
+@pytest.mark.parametrize(
+    ("after", "reason"),
+    [
+        ("def add(a, b, c=0):\n    return a + b + c\n", "calc.add: new parameter (c)"),
+        (_ADD + "\n\ndef sub(a, b):\n    return a - b\n", "calc.sub: is new, and nothing in the change uses it"),
+        ("def plus(a, b):\n    return a + b\n\n\ndef add(a, b):\n    return plus(a, b)\n", ""),
+        (_ADD + "\n\ndef _sub(a, b):\n    return a - b\n", ""),
+        (_ADD.replace("a + b", "b + a"), ""),
+    ],
+)
+def test_line_266_a_refactoring_that_adds_to_the_interface_is_seen(after: str, reason: str) -> None:
+    assert api.additions([changed_file("calc.py", _ADD, after)]) == ((reason,) if reason else ())
+
+
+def test_line_308_a_function_that_moves_to_another_module_is_no_addition() -> None:
+    moved = [changed_file("calc.py", _ADD, "from sums import add\n"), changed_file("sums.py", None, _ADD)]
+    assert api.additions(moved) == ()
+
+
+def test_line_183_rule_patches_are_kept_as_yaml_with_the_keys_of_the_protocol(tmp_path: Path) -> None:
+    [sample] = yaml.safe_load(samples.text("004-line-184-rule_patch.yaml"))["rule_patch"]
+    first = RulePatch("tighten", "may_change", "leave out a.py", "a.py is in both", "HIGH")
+    second = RulePatch("loosen", "may_change_protected", "tests/测试.py", "it is protected", "MEDIUM")
+    for name, patches in (("one", [first]), ("two", [first, second])):
+        (tmp_path / name).mkdir()
+        rule_patches.keep(tmp_path / "knowledge", tmp_path / name, patches)
+    kept = yaml.safe_load((tmp_path / "knowledge" / "rule_patch.yaml").read_text())["rule_patch"]
+    assert [list(entry) for entry in kept] == [list(sample), list(sample)]
+    assert [entry["target"].endswith(".md") for entry in kept] == [True, True]
+    assert "tests/测试.py" in (tmp_path / "two" / "rule_patch.yaml").read_text()

@@ -9,7 +9,7 @@ from functools import cache
 from typing import NamedTuple
 
 from reflectloop.diagnosis import exit_code_rules, failure_record, lines, rulefile, signature
-from reflectloop.diagnosis.failure_record import KINDS, Category, Diagnosis, FailureRecord
+from reflectloop.diagnosis.failure_record import KINDS, Category, Diagnosis, ErrorClass, FailureRecord, Needs
 from reflectloop.diagnosis.lines import OutputLine
 from reflectloop.diagnosis.rule import DiagnosisRuleEntry, RuleMatch, Rules, asserts
 from reflectloop.errors import Internal, VerificationFailed
@@ -25,6 +25,8 @@ _RAISED = re.compile(
 )
 _UNINFORMATIVE = {"failed", "test failed", "error", "failure", ""}  # from runners that report only whole files
 _QUIET = re.compile(r"\[?(?:INFO|DEBUG|TRACE|NOTE|note|info|debug|hint|help|Note)\b")
+_MISSING_WORDS = re.compile(r"(?i)not found|no module|import ?error|cannot import|\bversions?\b|incompatible")
+_CHECK_WORDS = re.compile(r"(?i)\bassert|\bexpected\b|tests? failed|\bFAILED \(")
 _BEYOND_TESTS: set[Category] = {"ENV", "PERMISSION", "EXTERNAL", "TOOL"}
 _INFORMATIVE = re.compile(
     r"(?i)\b(?:error|fatal|failed|failure|cannot|can't|could not|unable|denied|refused|not found|no such|invalid|"
@@ -108,13 +110,15 @@ def _record(
     if category == "EXECUTION" and about.code == VerificationFailed.code:
         category, hit = "LOGIC", None  # the check failed, whatever it printed
     needs = hit.rule.need if hit else KINDS[category].needs
+    if hit or category == "EXECUTION":
+        category, needs = _by_words(hit.line if hit else excerpt, category, needs, explained=hit is not None)
     if decided := failure_record.by_code(code):
         (category, needs), hit = decided, None
     return FailureRecord(
         code=code,
         category=category,
         needs=needs,
-        error_class=failure_record.class_of(category, code=code, times_seen=about.times_seen + 1),
+        error_class=_class_of(category, code, about.times_seen + 1, result.exit_code),
         tool_error_type=hit.rule.tool_error_type if hit else KINDS[category].tool_error,
         transient=hit.rule.passes if hit else KINDS[category].transient,
         signature=name,
@@ -127,6 +131,26 @@ def _record(
         tree=about.tree,
         diagnosis=diagnosis,
     )
+
+
+def _class_of(category: Category, code: str, times: int, exit_code: int | None) -> ErrorClass:
+    """Return the error class; what a signal ended was interrupted, whatever it printed before."""
+    usual = failure_record.class_of(category, code=code, times_seen=times)
+    return ErrorClass.PIPELINE if exit_code_rules.is_signal(exit_code) and usual is ErrorClass.DECISION else usual
+
+
+def _by_words(text: str, category: Category, needs: Needs, *, explained: bool) -> tuple[Category, Needs]:
+    """Apply the protocol's table of words where the failure needs a new plan or research, and no fact says which.
+
+    In a line that a rule explains, only words about something missing count; in other output also those of a check.
+    """
+    if needs not in ("REPLAN", "RESEARCH"):
+        return category, needs
+    if _MISSING_WORDS.search(text):
+        return "ENV" if category == "EXECUTION" else category, "RESEARCH"
+    if not explained and _CHECK_WORDS.search(text):
+        return "LOGIC" if category == "EXECUTION" else category, "REPLAN"
+    return category, needs
 
 
 def _by_output(log_lines: Sequence[OutputLine], result: VerificationResult, rules: Rules) -> RuleMatch | None:

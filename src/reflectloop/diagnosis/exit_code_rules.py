@@ -86,6 +86,12 @@ def known(result: VerificationResult) -> ExitDiagnosis | None:
     return _by_exit(result.exit_code)
 
 
+def is_signal(exit_code: int | None) -> bool:
+    """Return True if an exit code says that a signal ended the command."""
+    code = exit_code or 0
+    return code < 0 or _SIGNALLED < code <= _SIGNALLED + _LAST_SIGNAL
+
+
 def _by_exit(exit_code: int | None) -> ExitDiagnosis | None:
     code = exit_code or 0
     if code in _CODES:

@@ -25,6 +25,58 @@ def breaking_changes(changes: Sequence[ChangedFile]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for name in parsed for text in _module_breaks(name, parsed)))
 
 
+def additions(changes: Sequence[ChangedFile]) -> tuple[str, ...]:
+    """Return what a change adds to the public interface: parameters, and functions that no other code of it uses.
+
+    A function that the changed code calls was extracted, and one that another module had was moved.
+    """
+    modules = {name: change for change in changes if (name := public_module(change.path)) and _readable(change)}
+    before = {name: _interface(change.before) for name, change in modules.items()}
+    known = {item.rsplit(".", 1)[-1] for interface in before.values() for item in interface}
+    out = []
+    for name, change in modules.items():
+        for item, parameters in _interface(change.after).items():
+            old = before[name].get(item)
+            if old is not None:
+                out += [f"{name}.{item}: new parameter ({one})" for one in parameters if one not in old]
+            elif item.rsplit(".", 1)[-1] not in known and not _is_used(item.rsplit(".", 1)[-1], modules):
+                out.append(f"{name}.{item}: is new, and nothing in the change uses it")
+    return tuple(out)
+
+
+def _interface(source: bytes | None) -> dict[str, list[str]]:
+    """Return the public functions and classes of a module, and the methods of those, with their parameters."""
+    out: dict[str, list[str]] = {}
+    for node in ast.parse(source or b"").body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
+            out[node.name] = _parameters(node)
+        elif isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            out[node.name] = []
+            methods = [item for item in node.body if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)]
+            out |= {f"{node.name}.{item.name}": _parameters(item) for item in methods if not item.name.startswith("_")}
+    return out
+
+
+def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    arguments = node.args
+    named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    stars = [argument for argument in (arguments.vararg, arguments.kwarg) if argument]
+    return [argument.arg for argument in (*named, *stars)]
+
+
+def _is_used(name: str, modules: dict[str, ChangedFile]) -> bool:
+    """Return True if the changed code names a function or class besides defining it."""
+    for change in modules.values():
+        for node in ast.walk(ast.parse(change.after or b"")):
+            if isinstance(node, ast.Name) and node.id == name:
+                return True
+            if isinstance(node, ast.Attribute) and node.attr == name:
+                return True
+            if isinstance(node, ast.alias) and node.name == name:
+                return True
+    return False
+
+
 def public_module(path: str) -> str | None:
     """Return the dotted name of a public module that others can import, or None for any other file."""
     place = PurePosixPath(path)

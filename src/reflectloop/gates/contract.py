@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, ValidationError, model_validator
 
@@ -13,6 +13,15 @@ from reflectloop.plan.model import Command, Plan
 from reflectloop.terms import Decision, Track, wrong_shape
 
 Role = Literal["planner", "second_planner", "executor", "reviewer", "critic", "researcher"]
+# The avatars of the protocol: those that explore and analyse, those that make something, and the one that plans.
+AVATARS: dict[str, Role] = {
+    "眼": "researcher",
+    "耳": "researcher",
+    "鼻": "reviewer",
+    "舌": "executor",
+    "身": "executor",
+    "意": "planner",
+}
 READ_ONLY_ROLES = frozenset(
     ("planner", "second_planner", "reviewer", "critic", "researcher")
 )  # these implement nothing
@@ -75,12 +84,17 @@ def _as_assumption(value: Any) -> Any:  # noqa: ANN401 - any JSON value is possi
     return {"text": value} if isinstance(value, str) else value
 
 
+def _role(value: object) -> object:
+    """Take an avatar of the pipeline's protocol (眼 耳 鼻 舌 身 意) for the role that it plays."""
+    return AVATARS.get(value, value) if isinstance(value, str) else value
+
+
 class Contract(_Strict):
     """The author's description of one output. Nothing in it is evidence."""
 
     goal: Text | None = None
     track: Track
-    role: Role = "executor"
+    role: Annotated[Role, BeforeValidator(_role)] = "executor"
     acceptance: tuple[ContractCriterion, ...] | None = None
     reproduction: Reproduction | None = None
     may_change: tuple[Name, ...] | None = None
@@ -153,7 +167,8 @@ def parse_contract(fields: object, place: str) -> ContractReading:
         malformed = tuple(_fault(error) for error in faults.errors())
     broken = {fault.path.split(".")[0].split("[")[0] for fault in malformed}
     if "role" in broken:
-        raise InvalidInput(f"{place}: {fields['role']!r} is no role", next_step="see schemas/contract.json")
+        known = ", ".join((*get_args(Role), *AVATARS))
+        raise InvalidInput(f"{place}: {fields['role']!r} is no role; known: {known}", next_step=f"name one in {place}")
     return ContractReading(
         Contract.model_validate({key: value for key, value in fields.items() if key not in broken}), malformed
     )

@@ -52,7 +52,11 @@ def locate(project_root: Path, path: Path | None, is_tracked: Callable[[Path], b
                 )
             return project_root / place
     searched = " nor ".join(str(place) for place in DISCOVERED)
-    raise MissingPlan(f"there is neither {searched}", missing=tuple(str(place) for place in DISCOVERED))
+    raise MissingPlan(
+        f"there is neither {searched}",
+        next_step="make a plan first: reflectloop tp GOAL (or /thingking_web); for one to fill in: reflectloop init",
+        missing=tuple(str(place) for place in DISCOVERED),
+    )
 
 
 def refuse_address(path: Path) -> None:

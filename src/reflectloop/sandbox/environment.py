@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -44,6 +45,7 @@ ALLOWED = frozenset(
         "NIX_PATH",
     ]
 )
+_CREDENTIAL = re.compile(r"(?i)(?:^|_)(?:API_?KEY|TOKEN|SECRET|SECRET_KEY|PASSWORD|PASSWD|MCP_URL|CREDENTIALS?)$")
 _ALLOWED_PREFIX = "LC_"
 MARK = "REFLECTLOOP_COMMAND"
 RUN = "REFLECTLOOP_RUN"
@@ -105,5 +107,9 @@ def kill_leftovers(name: str, folder: Path) -> int:
 
 
 def status(names: Sequence[str], caller: Mapping[str, str]) -> dict[str, str]:
-    """Return for each variable whether it is set; never its value."""
-    return {name: "<SET>" if caller.get(name) else "<UNSET>" for name in names}
+    """Return for each variable whether it is set; never its value.
+
+    These are the variables that commands get, and the caller's own whose names are those of credentials.
+    """
+    credentials = sorted(name for name in caller if _CREDENTIAL.search(name))
+    return {name: "<SET>" if caller.get(name) else "<UNSET>" for name in dict.fromkeys((*names, *credentials))}

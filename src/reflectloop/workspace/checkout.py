@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.config import WorkspaceConfig
-from reflectloop.errors import InvalidPlan, SandboxCreateFailed, SandboxEscape
+from reflectloop.errors import InvalidPlan, NoSpace, SandboxCreateFailed, SandboxEscape
 from reflectloop.system import beneath, clock, files, tree_walk
 from reflectloop.system.git import Git, GitFailed
 from reflectloop.system.write_guard import WriteGuard, start_write_guard
@@ -37,6 +38,10 @@ _HOME_GITCONFIG = """\
 
 
 _PACKAGES = ".packages"  # in node_modules, if that is a folder of links
+# Why a workspace cannot be made in a folder, however much room the disk has.
+_NOT_POSSIBLE = frozenset(
+    (errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP, errno.EROFS)
+)
 OBJECTS_INSIDE = Path("/run/git/objects")  # for commands that see the workspace at the project's path
 
 
@@ -272,7 +277,8 @@ def sandbox_root(project: Project, chosen: Path | None) -> Path:
     root = chosen or Path(tempfile.gettempdir()) / "reflectloop"
     if chosen is None and root.exists() and root.lstat().st_uid != os.geteuid():
         root = root.with_name(f"reflectloop-{os.geteuid()}")
-    files.make_private(root)
+    with _creating(root):
+        files.make_private(root)
     real = root.resolve()
     if project.root == real or project.root in real.parents:
         raise SandboxCreateFailed(
@@ -280,6 +286,21 @@ def sandbox_root(project: Project, chosen: Path | None) -> Path:
             next_step="reflectloop run --sandbox-root DIR",
         )
     return real
+
+
+@contextlib.contextmanager
+def _creating(root: Path) -> Iterator[None]:
+    """Turn a path or a right that prevents a workspace into SANDBOX_CREATE_FAILED; a full disk stays NO_SPACE."""
+    try:
+        yield
+    except (OSError, NoSpace) as fault:
+        cause = fault if isinstance(fault, OSError) else fault.__cause__
+        if not isinstance(cause, OSError) or cause.errno not in _NOT_POSSIBLE:
+            raise
+        raise SandboxCreateFailed(
+            f"no workspace can be made in {root}: {os.strerror(cause.errno or 0).lower()}",
+            next_step="reflectloop run --sandbox-root DIR, with a folder that you may write to",
+        ) from fault
 
 
 def plain_root(root: Path) -> Path:
@@ -334,7 +355,7 @@ def create(
     space.shared_objects, space.root, space.mounted = shared_objects, project.root, mounted
     space.largest, space.largest_total = settings.largest_change_mb * 10**6, settings.largest_total_mb * 10**6
     space.record_s = settings.record_s
-    with files.room_for("the workspace", root):
+    with _creating(root), files.room_for("the workspace", root):
         try:
             if not (warm and _take_over(space, warm.mark_ns, project.folder)):
                 _create_folders(space, snapshot.tree)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from reflectloop import secrets
-from reflectloop.engine.gating import insight_lessons, verdict_export
+from reflectloop.engine.gating import insight_lessons, rule_patches, verdict_export
 from reflectloop.engine.gating.insight_lessons import COMPACT, AnchorLessons
 from reflectloop.engine.run import junit_sarif
 from reflectloop.gates import insight, pipeline, proof, report, retention, rules
@@ -72,7 +72,8 @@ class GatePipeline:
         if self.contract.track is Track.REFACTOR:
             from reflectloop.gates import api  # noqa: PLC0415 - only refactorings need it
 
-            self.seen = self.seen._replace(breaks=api.breaking_changes(self.output.changes))
+            breaks = (*api.breaking_changes(self.output.changes), *api.additions(self.output.changes))
+            self.seen = self.seen._replace(breaks=breaks)
         proven = proof.check_proof(self.contract, self.seen, self.output.start)
         return proven._replace(ruling=self.approvals.settle(proven.ruling))
 
@@ -107,6 +108,8 @@ class GatePipeline:
         files.write_atomic(folder / DATA, junit_sarif.pretty(said))
         page = report.report_markdown(made, self.seen.verdict) + _faults_text(self.seen.verdict)
         files.write_atomic(folder / PAGE, secrets.current_detector().redact(page))
+        if made.insight and made.insight.patches:
+            rule_patches.keep(self.memory.shelf.folder, folder, made.insight.patches)
         facts = {
             "run": self.run_id,
             "track": str(self.contract.track),

@@ -14,7 +14,7 @@ from reflectloop.engine.run import junit_sarif, result_files
 from reflectloop.engine.run.context import AdmittedRun, ExecutedRun, JudgedRun, LoadedRun, PreparedRun, RequestedRun
 from reflectloop.engine.steps.execution import CANCELLED, StepResult
 from reflectloop.engine.tasks import open_tasks, task_progress
-from reflectloop.errors import ReflectloopError, SecretLeak
+from reflectloop.errors import Latched, ReflectloopError, SecretLeak
 from reflectloop.plan import load as plans
 from reflectloop.sandbox import environment
 from reflectloop.state import snapshot
@@ -148,7 +148,8 @@ def write(
             _write_receipt(run, error)
     # Last of ours: if the envelope exists, everything it names exists.
     write_yaml(run.folder.envelope, envelope)
-    if publish.wanted(run.config.publish, path or _plan_key(run)):
+    # What LATCHED refuses to repeat stays published: the blocker of the failure says what is needed.
+    if publish.wanted(run.config.publish, path or _plan_key(run)) and not isinstance(error, Latched):
         run.warnings.extend(publish.attempt(run.folders, run.folder, envelope, body, blocker))
     return known_fixes
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from reflectloop.config import ReflectConfig
-from reflectloop.diagnosis import diagnosis, large_log, log_diagnosis
+from reflectloop.diagnosis import diagnosis, exit_code_rules, large_log, log_diagnosis
 from reflectloop.diagnosis.diagnosis import FailedCommand
-from reflectloop.diagnosis.failure_record import FailureRecord, class_of
+from reflectloop.diagnosis.failure_record import ErrorClass, FailureRecord, class_of
 from reflectloop.diagnosis.rule import Rules
 from reflectloop.engine.steps.execution import StepResult
 from reflectloop.errors import Internal, InvalidInput, ReflectloopError, by_code
@@ -26,7 +26,8 @@ def of(
     printed = _printed(step)
     log = printed.decode("utf-8", "replace")
     result = reports.judge(reports.read(printed), exit_code=step.exit_code or 1, log=log)
-    found = diagnosis.diagnose(printed, result, rules=_rules(settings, root), about=about) if printed else None
+    says_enough = printed or exit_code_rules.is_signal(step.exit_code)
+    found = diagnosis.diagnose(printed, result, rules=_rules(settings, root), about=about) if says_enough else None
     if found:
         return found
     # By the step's own code: what a whole run ends with may be that this was one time too many.
@@ -41,6 +42,8 @@ def of_step(step: StepResult, settings: ReflectConfig, root: Path) -> FailureRec
 
 def counted(record: FailureRecord, times: int) -> FailureRecord:
     """With the class that so many times of one failure in a task make of it."""
+    if exit_code_rules.is_signal(record.exit_code) and record.error_class is ErrorClass.PIPELINE:
+        return record
     kind = class_of(record.category, code=record.code, times_seen=times)
     return record.model_copy(update={"error_class": kind})
 
