@@ -155,7 +155,7 @@ def test_a_generated_version_file_is_carried_by_itself_for_base_and_change(packa
     assert verdict["decision"] == "PASS"
     assert any("pkg/_version.py is generated" in warning for warning in verdict["envelope"]["warnings"])
     again = package.verify("--check", "unittest")["envelope"]["warnings"]
-    assert again == verdict["envelope"]["warnings"], "a kept outcome says it too"
+    assert {*again} >= {*verdict["envelope"]["warnings"]}, "a kept outcome says it too"
 
 
 def test_steps_have_the_generated_version_file_too(package: Package) -> None:

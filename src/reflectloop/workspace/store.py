@@ -85,12 +85,12 @@ class Store:
 
 
 def pack_objects(git: Git, project: Project, target: Path, tree: str, commit: str) -> bool:
-    """Write the objects of a tree that the user's repository lacks to a git folder; return False if git cannot.
+    """Write the objects of a tree and a commit that HEAD lacks to a git folder; return False if git cannot.
 
     A folder that borrows them would show commands the path of the engine's store.
     """
-    known = project.mode == "git" and project.head is not None
-    wanted = f"{tree}\n^{commit}^{{tree}}\n" if known else f"{tree}\n{commit}\n"
+    known = f"^{project.head}\n" if project.mode == "git" and project.head else ""  # with all that it reaches
+    wanted = f"{tree}\n{commit}\n{known}"
     folder = target / "objects" / "pack"
     folder.mkdir(parents=True, exist_ok=True)
     options = ("--revs", "--quiet", "--window=0", "--compression=1", os.fspath(folder / "pack"))

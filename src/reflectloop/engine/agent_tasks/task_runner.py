@@ -85,11 +85,11 @@ def _work(place: FileopsTarget, tell: Tell, observer: RunObserver | None, *, eve
             final_review.append(session, "Repair what the gates refuse", _refused(outcome))
 
 
-def _remarks(found: ReviewResult) -> tuple[tuple[RemarkKind, str], ...]:
+def _remarks(review: ReviewResult) -> tuple[tuple[RemarkKind, str], ...]:
     """Return what the final review noticed for the gates."""
     clean = secrets.current_detector().redact
     return tuple(
-        (item.kind, clean(f"{item.place}: {item.problem}".removeprefix(": "))) for item in found.items if item.kind
+        (item.kind, clean(f"{item.place}: {item.problem}".removeprefix(": "))) for item in review.items if item.kind
     )
 
 
