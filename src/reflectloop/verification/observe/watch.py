@@ -141,6 +141,9 @@ def _begin_pytest(prepared: PreparedCommand, outside: Path, inside: Path, wanted
     if option not in prepared.argv:
         return None
     name = canaries.random_name()
+    folder = canaries.random_name()  # of its own: it is taken from the path again, and others may need theirs
+    outside, inside = outside / folder, inside / folder
+    outside.mkdir()
     values = {
         "texts": [*_texts("events.py", "pytest_events.py"), _PYTEST_END],
         "rounds": _write_rounds(canaries.PYTEST, ("pytest", "unittest"), outside),
