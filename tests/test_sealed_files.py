@@ -101,6 +101,12 @@ def test_what_the_run_of_base_changes_too_may_be_changed(calc: Repo) -> None:
         assert (done.code, "changed-while-checked" in done.stdout) == (0, False), done.stdout
 
 
+def test_a_change_of_protected_files_alone_is_judged_by_the_run_of_base(calc: Repo) -> None:
+    calc.write(".editorconfig", "root = true\n")
+    done = calc.run("verify")
+    assert (done.code, "evidence L3" in done.stdout + done.stderr) == (0, True), done.stdout + done.stderr
+
+
 def test_a_freed_file_does_not_judge() -> None:
     files = seal.JudgingFiles(protect=("oracle/*",), lifted=("tests/test_new.py",))
     paths = ["tests/test_a.py", "tests/test_new.py", "oracle/a.py", "tests/data.json", "pkg/a.py", "conftest.py"]

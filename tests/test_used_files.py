@@ -77,6 +77,7 @@ def test_a_module_with_its_own_tests_is_judged_unless_other_code_changes_too() -
     assert used(PYTEST, ["tool.py::test_a"], base, "tool.py") == set()
     assert used(PYTEST, ["tool.py::test_a"], base, "tool.py", "other.py") == {"tool.py"}
     assert used(PYTEST, ["tool.py::test_a"], {**base, "other.py": "import tool"}, "tool.py", "other.py") == set()
+    assert used(PYTEST, ["tool.py::test_a"], {**base, "tool.py": "import other"}, "tool.py") == {"tool.py"}
 
 
 @pytest.mark.parametrize(

@@ -57,8 +57,17 @@ def find_used_files(
     sources = _sources(unknown, base, read) if unknown else set()
     judging = {path for path in unknown if path not in sources}
     if _only_change(changes, judging):
-        judging = {path for path in judging if _JUDGING_WORD.search(PurePosixPath(path).name) or not _is_code(path)}
+        programs = [path for path in judging if _is_code(path) and not _JUDGING_WORD.search(PurePosixPath(path).name)]
+        judging -= {path for path, data in read(programs).items() if not _uses_project(path, data, base)}
     return frozenset(judging)
+
+
+def _uses_project(path: str, data: bytes, base: Collection[str]) -> bool:
+    """Return True if a file with tests imports code of the project, which it then judges."""
+    if not path.endswith(".py"):
+        return _SCRIPT_IMPORT.search(data) is not None
+    modules = {_stem(other) for other in base if other.endswith(".py") and other != path}
+    return not modules.isdisjoint(_imported(path, data))
 
 
 def _only_change(changes: Sequence[ChangedFile], judging: Collection[str]) -> bool:
