@@ -9,6 +9,7 @@ import pytest
 
 from reflectloop.verification import protected
 from reflectloop.verification.result import ChangedFile, DetectedCheck, VerificationResult
+from reflectloop.verification.test_only_files import find_test_only_files
 from reflectloop.verification.used_files import find_used_files
 from support import Repo
 from test_verify import SETTINGS, Calc
@@ -94,9 +95,42 @@ def test_a_new_file_that_the_settings_of_base_collect_is_a_test(name: str, text:
 
 def test_a_used_file_is_protected_only_meanwhile() -> None:
     assert protected.guard("tests.js") is None
-    with protected.judged_by(frozenset({"tests.js"})):
+    with protected.judged_by(["tests.js"], ["data/a.csv"]):
         assert protected.is_test("tests.js")
+        assert not protected.is_test("data/a.csv")
+        assert protected.guard("data/a.csv") is not None
     assert protected.guard("tests.js") is None
+
+
+TESTED = {
+    "pkg/__init__.py": "",
+    "pkg/words.py": "",
+    "data/words.csv": "a",
+    "tools/oracle.py": "",
+    "tools/release.py": "",
+}
+USES = "from pkg import words\nfrom tools import oracle\nopen('data/words.csv')\n"
+
+
+@pytest.mark.parametrize(
+    ("more", "judging"),
+    [
+        ({"tests/test_words.py": USES}, {"data/words.csv", "tools/oracle.py"}),
+        ({"tests/test_words.py": USES, "pkg/words.py": "open('data/words.csv')"}, {"tools/oracle.py"}),
+        ({"tests/test_words.py": USES, "pkg/words.py": "Path('data') / name"}, {"tools/oracle.py"}),
+        ({"tests/test_words.py": USES, "tools/release.py": "from tools import oracle"}, {"data/words.csv"}),
+        ({"tests/test_release.py": "from tools import release, oracle"}, set()),
+        ({"tests/test_words.py": USES, "data/load.py": ""}, {"tools/oracle.py"}),
+        ({}, set()),
+    ],
+)
+def test_what_only_tests_use_is_what_they_expect(more: dict[str, str], judging: set[str]) -> None:
+    contents = {path: text.encode() for path, text in {**TESTED, **more}.items()}
+    changes = [
+        ChangedFile(path, contents[path], b"new") for path in ("data/words.csv", "tools/oracle.py", "pkg/words.py")
+    ]
+    read = lambda paths: {path: contents[path] for path in paths if path in contents}  # noqa: E731
+    assert find_test_only_files(changes, contents, read) == judging
 
 
 @pytest.fixture

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from reflectloop.verification.seal import JudgingFiles
 from reflectloop.verification.setup_code import of_setup
 from reflectloop.verification.stable_ids import match_unstable_ids
 from reflectloop.verification.tampering.powers import newer_reader, surrounding_files
+from reflectloop.verification.test_only_files import find_test_only_files
 from reflectloop.verification.used_files import find_used_files
 from reflectloop.verification.verdict import CheckComparison, PatchTests, PlanCheckResult, Verdict, VerdictReason
 
@@ -100,16 +102,21 @@ class SealedVerification:
         self.runs.judging = JudgingFiles(tuple(self.case.protect), tuple(self.case.lifted))
         self.tree = self.with_tests = ""  # not known before the run of base shows which files judge
         before = self._run(self.case.base, self.case.checks, "on base") if self.case.checks else {}
-        with protected.judged_by(self._used(before)):
+        with self._protecting_what_is_used(before):
             return self._judge(before)
 
-    def _used(self, before: Mapping[str, CheckRun]) -> frozenset[str]:
-        """Return the files that judge because the run of base used them, whatever they are called."""
+    @contextmanager
+    def _protecting_what_is_used(self, before: Mapping[str, CheckRun]) -> Iterator[None]:
+        """Protect the files that judge because the run of base used them, whatever they are called."""
         trees, base = self.runs.ground.trees, self.case.base
         results = {name: ran.result for name, ran in before.items()}
         changes = trees.changes(base, self.case.head)
         read = functools.partial(trees.read_all, base)
-        return find_used_files(self.case.checks, results, trees.listing(base), changes, read)
+        tests = find_used_files(self.case.checks, results, trees.listing(base), changes, read)
+        with protected.judged_by(tests):
+            data = find_test_only_files(changes, trees.listing(base), read)
+        with protected.judged_by(tests, data):
+            yield
 
     def _judge(self, before: Mapping[str, CheckRun]) -> Verdict:
         self._lay_out()

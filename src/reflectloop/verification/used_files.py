@@ -66,8 +66,8 @@ def _uses_project(path: str, data: bytes, base: Collection[str]) -> bool:
     """Return True if a file with tests imports code of the project, which it then judges."""
     if not path.endswith(".py"):
         return _SCRIPT_IMPORT.search(data) is not None
-    modules = {_stem(other) for other in base if other.endswith(".py") and other != path}
-    return not modules.isdisjoint(_imported(path, data))
+    modules = {module_name(other) for other in base if other.endswith(".py") and other != path}
+    return not modules.isdisjoint(imported_names(path, data))
 
 
 def _only_change(changes: Sequence[ChangedFile], judging: Collection[str]) -> bool:
@@ -208,21 +208,22 @@ def _sources(paths: Collection[str], base: Collection[str], read: Read) -> set[s
     out = set(_entries(paths, base, read))
     by_stem: dict[str, list[str]] = {}
     for path in paths:
-        by_stem.setdefault(_stem(path), []).append(path)
+        by_stem.setdefault(module_name(path), []).append(path)
     importers = [path for path in base if path.endswith((".py", *javascript.ENDINGS))][:_MOST_READ]
     for importer, data in read(importers).items():
-        for stem in _imported(importer, data):
+        for stem in imported_names(importer, data):
             out |= {path for path in by_stem.get(stem, ()) if path != importer}
     return out
 
 
-def _stem(path: str) -> str:
+def module_name(path: str) -> str:
+    """Return the last part of the name by which a source is imported."""
     pure = PurePosixPath(path)
     name = pure.name.partition(".")[0] if pure.suffix != ".py" else pure.stem
     return pure.parent.name if name in ("__init__", "index") and pure.parent.name else name
 
 
-def _imported(path: str, data: bytes) -> set[str]:
+def imported_names(path: str, data: bytes) -> set[str]:
     """Return the last parts of the names that a source imports."""
     out: set[str] = set()
     if path.endswith(".py"):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fnmatch import translate
 from functools import cache, lru_cache
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from reflectloop.verification.protected import names
@@ -83,17 +84,18 @@ def _config_folders() -> frozenset[str]:
 
 _TEST_FILE = Protection("test", "a test file")
 _USED_AS_TEST = Protection("test", "tests in it ran on base")
+_USED_BY_TESTS = Protection("fixture", "only tests use it")
 _FIXTURE = Protection("fixture", "data or code that tests depend on")
 _SNAPSHOT = Protection("snapshot", "expected output of a test")
 
 
-_USED: ContextVar[frozenset[str]] = ContextVar("used", default=frozenset())
+_USED: ContextVar[Mapping[str, Protection]] = ContextVar("used", default=MappingProxyType({}))
 
 
 @contextmanager
-def judged_by(paths: frozenset[str]) -> Iterator[None]:
-    """Protect these paths as tests meanwhile, whatever they are called."""
-    token = _USED.set(paths)
+def judged_by(tests: Iterable[str], data: Iterable[str] = ()) -> Iterator[None]:
+    """Protect these paths meanwhile, as tests or as what tests depend on, whatever they are called."""
+    token = _USED.set({**dict.fromkeys(data, _USED_BY_TESTS), **dict.fromkeys(tests, _USED_AS_TEST)})
     try:
         yield
     finally:
@@ -105,7 +107,7 @@ def guard(path: str) -> Protection | None:
 
     Shadows count only if the file is new or executable, which the caller checks.
     """
-    return _guard(path) or (_USED_AS_TEST if path in _USED.get() else None)
+    return _guard(path) or _USED.get().get(path)
 
 
 @lru_cache(maxsize=4096)
