@@ -49,7 +49,9 @@ def test_a_changed_expectation_is_one_finding_with_both_versions(calc: Calc) -> 
     assert yaml.safe_load(printed)["approvals"][0]["finding"] == reason["finding"]
     titles = [line for line in calc.run("log", run_id).stdout.splitlines() if line.startswith("== ")]
     assert titles[0] == "== verify.1.pytest.log: pytest on base: 3 passed"
-    assert any(title.endswith("pytest tests of the patch, on base: 1 failed, 2 passed") for title in titles)
+    own = ".pytest.log: pytest tests of the patch, on base: 1 failed, 2 passed"
+    assert any(title.endswith(own) for title in titles)
+    assert ".replay.log: replay of " in titles[-1]
     contract = calc.path.parent / "contract.json"
     named = ["calc.py", "tests/test_calc.py"]
     claims = {"track": "refactor", "files_changed": named, "may_change": named, "acceptance": []}

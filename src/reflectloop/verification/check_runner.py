@@ -141,6 +141,7 @@ class CheckRunner:
     judging: JudgingFiles = field(default_factory=JudgingFiles)
     touched: TouchedFiles = field(default_factory=TouchedFiles)
     _built_on_base: set[str] = field(default_factory=set)
+    made_from: dict[str, str] = field(default_factory=dict)  # by a tree made for one run, the tree it was made from
     _logs: int = 0
     _hashes: dict[tuple[Path, ...], str] = field(default_factory=dict)
     _runs: int = 0
@@ -167,7 +168,7 @@ class CheckRunner:
         are seconds by the check's name, below the one of the settings: see `time_limit`. With `extras`, nothing
         is cached.
         """
-        installed = self.carried.get(tree) or {}
+        installed = self.installed_on(tree)
         chosen = {name: exact for name, names in (only or {}).items() if (exact := self._ids.exact(names)) is not None}
         root, caller = self.ground.project.root, self.ground.caller
         checks = [detect.resolve(check, root, caller, installed=installed) for check in checks]
@@ -253,6 +254,15 @@ class CheckRunner:
         free = None if tree == self.base_tree else self.touched.on(self.base_tree)
         return seal_files(box, listing, self.judging, free)
 
+    def installed_on(self, tree: str) -> Mapping[Path, Path]:
+        """Return the files that a set-up made for a tree, or for the tree that it was made from."""
+        return self.carried.get(self.made_from.get(tree, tree)) or {}
+
+    def new_log(self, name: str) -> Path:
+        """Return the path of the next log."""
+        self._logs += 1
+        return self.logs / f"verify.{self._logs}.{_file_name(name)}.log"
+
     def _stamp(self) -> str:
         return self.ground.wall.stamp(())
 
@@ -284,7 +294,6 @@ class CheckRunner:
         extras: RunExtras | None = None,
     ) -> CheckRun:
         run = self.announce(check.name, words, only)
-        self._logs += 1
         name = f"tmp{secrets.token_hex(4)}"  # checks can see it, so it does not name the engine
         inside = (TEMP if box.view else box.workspace.tmp) / name
         (box.workspace.tmp / name).mkdir()
@@ -296,7 +305,7 @@ class CheckRunner:
         if extras and check.kind == "test":
             prepared, env = extras.lay(prepared, env, place)
         watch = self._tampering.begin(check, prepared, box.workspace.tmp / name, inside)
-        log = self.logs / f"verify.{self._logs}.{_file_name(check.name)}.log"
+        log = self.new_log(check.name)
         started = clock.stamp(clock.now())
         order = SandboxCommand(
             beside(check.service, watch.argv),
@@ -350,10 +359,8 @@ class CheckRunner:
     def _own_modules(self, box: Box, tree: str, check: DetectedCheck) -> dict[str, str]:
         """If the project is installed as a copy, put its sources first: the copy is not what is judged."""
         root = self.ground.project.root
-        installed = [
-            path for path in (self.carried.get(tree) or {}).values() if path.is_dir() and not path.is_symlink()
-        ]
-        names = [name for name in detect.beside([check], root) if Path(name) not in (self.carried.get(tree) or {})]
+        installed = [path for path in self.installed_on(tree).values() if path.is_dir() and not path.is_symlink()]
+        names = [name for name in detect.beside([check], root) if Path(name) not in self.installed_on(tree)]
         sites = editable_installs.sites(self.ground.caller, [root / name for name in names])
         copied = installed_copies(self.ground.trees.listing(tree), sites, installed)
         if not copied:
@@ -394,7 +401,7 @@ class CheckRunner:
             repr(check.service),
             built,
             sorted(only),
-            self._environment(self.carried.get(tree) or {}),
+            self._environment(self.installed_on(tree)),
             environment_key.program(self._place(check), self.ground.caller.get("PATH", os.defpath)),
             attempt,
             self.ground.settings.verify.canaries,

@@ -13,8 +13,10 @@ from typing import Any
 from reflectloop import secrets
 from reflectloop.plan.globs import matches_any as is_named
 from reflectloop.plan.model import Check
+from reflectloop.sandbox.sandbox import CommandResult
+from reflectloop.system import clock
 from reflectloop.terms import Decision, Track
-from reflectloop.verification import compare, intended, probing, protected, tampering, tools, verdict
+from reflectloop.verification import compare, evidence, intended, probing, protected, tampering, tools, verdict
 from reflectloop.verification.change_proof import MOST_FLAKES, TRIES, ChangeProof, JudgedTrees, died
 from reflectloop.verification.check_runner import CheckRun, CheckRunner
 from reflectloop.verification.compare import Comparison
@@ -496,7 +498,22 @@ class SealedVerification:
                 proving,
                 self.case.track is Track.FIX,
                 self.runs.ground.settings.verify,
+                self._note_replay,
             )
+        )
+
+    def _note_replay(self, claim: str, tree: str, done: CommandResult, log: Path) -> None:
+        self._write_down(
+            claim=claim,
+            level="L2",
+            kind="custom",
+            command=(),
+            exit_code=done.exit_code,
+            tree=tree,
+            output_sha256=evidence.digest_of(log),
+            isolation=self.runs.ground.wall.stamp(()),
+            started=clock.stamp(clock.now()),
+            duration_ms=done.duration_ms,
         )
 
     def _probe_run(

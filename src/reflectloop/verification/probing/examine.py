@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from reflectloop.config import VerifyConfig
+from reflectloop.sandbox.sandbox import CommandResult
 from reflectloop.verification import protected
 from reflectloop.verification.check_runner import CheckRunner
 from reflectloop.verification.probing import changed, replays, sabotage
@@ -45,6 +46,7 @@ class ProbeInput:
     proving: Mapping[str, Sequence[str]]  # by check: tests that were red on base and are green now
     is_fix: bool
     settings: VerifyConfig
+    note: Callable[[str, str, CommandResult, Path], None]  # writes evidence of a replay: claim, tree, result, log
 
 
 @dataclass
@@ -126,7 +128,7 @@ def _probe_suite(
     if not case.settings.replay or not second.recording.calls:
         return
     probe = OutcomeProbe(
-        BareReplay(case.runs, case.base, second.recording),
+        BareReplay(case.runs, case.base, second.recording, case.note),
         _stand_in_runner(case, suite.check, second.recording),
         case.base,
         case.tree,
@@ -151,6 +153,7 @@ def _stand_in_runner(
             return {}
         prefix = "" if check.cwd in (".", "") else f"{check.cwd}/"
         replaced = trees.with_contents(tree, {f"{prefix}{path}": text for path, text in made.files.items()})
+        case.runs.made_from[replaced] = tree
         env = {**OTHER_SEED, **OTHER_ZONE, **OTHER_LOCALE}
         options = () if with_hooks else ("--noconftest",)
         path = [*dict.fromkeys([*recording.path, "."])]
@@ -191,6 +194,7 @@ def _find_unproven(
 
         def passing(sources: dict[str, bytes], names: Sequence[str], suite: SuiteOutcomes = suite) -> list[str]:
             tree = trees.with_contents(case.tree, sources)
+            case.runs.made_from[tree] = case.tree
             result = case.run(tree, suite.check, "proving tests, with the changed functions failing", names, None)
             return [name for name in names if result.tests.get(name) == "passed"]
 

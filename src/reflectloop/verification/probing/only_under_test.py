@@ -73,10 +73,10 @@ class OutcomeProbe:
     def examine(self) -> None:
         """Repeat the calls in a plain bare interpreter and in one where everything else is moved."""
         calls = chosen(self.recording.calls)
-        outcomes = self.bare.run(self.tree, calls, (_PLAIN, _MOVED))
+        outcomes = self.bare.run(self.tree, calls, (_PLAIN, _AGAIN, _MOVED))
         plain, moved = outcomes["plain"], outcomes["moved"]
         self._note_probed(calls, plain)
-        self._judge_runner(calls, plain)
+        self._judge_runner(calls, plain, outcomes["again"])
         self._judge_equality(calls, plain)
         self._judge_moved(calls, plain, moved)
 
@@ -92,9 +92,10 @@ class OutcomeProbe:
 
     # The runner --------------------------------------------------------------------------------------------------
 
-    def _judge_runner(self, calls: Sequence[RecordedCall], plain: Outcomes) -> None:
+    def _judge_runner(self, calls: Sequence[RecordedCall], plain: Outcomes, again: Outcomes) -> None:
         """Find calls that have another outcome where a test runner is than where there is none."""
-        doubtful = sorted({key[0] for key, result in plain.items() if _differs_from_recorded(calls[key[0]], result)})
+        both = [*plain.items(), *again.items()]
+        doubtful = sorted({key[0] for key, result in both if _differs_from_recorded(calls[key[0]], result)})
         if not doubtful:
             return
         fewer = [calls[number] for number in doubtful]
@@ -162,12 +163,12 @@ class OutcomeProbe:
             return
         fewer, keys = _only(calls, keys)
         there = self.bare.run(self.tree, fewer, (_PLAIN,), in_checkout=True)["plain"]
-        named = self.bare.run(self.tree, fewer, (_PLAIN, _SINGLE[2][1]))
+        named = self.bare.run(self.tree, fewer, (_PLAIN, _AGAIN, _SINGLE[2][1]))
         staged, alone = self.stand_ins(self.tree, fewer, True), self.stand_ins(self.tree, fewer, False)
         shown = []
         for key in keys:
             bare = named["plain"].get(key)
-            if _differ(named["argv"].get(key), bare):
+            if _differ(named["argv"].get(key), bare) and not _differ(named["again"].get(key), bare):
                 self.left_out[fewer[key[0]].function] = "its result contains the name of the program"
                 continue
             if not _differ(there.get(key), staged.get(key)):

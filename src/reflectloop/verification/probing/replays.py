@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from reflectloop.sandbox.mounts import TEMP
-from reflectloop.sandbox.sandbox import Box, SandboxCommand
+from reflectloop.sandbox.sandbox import Box, CommandResult, SandboxCommand
 from reflectloop.verification import protected
 from reflectloop.verification.check_runner import CheckRunner
 from reflectloop.verification.probing import programs
@@ -75,7 +75,7 @@ class BareReplay:
     runs: CheckRunner
     base_tree: str
     recording: Recording
-    log: str = "verify.replay"
+    note: Callable[[str, str, CommandResult, Path], None]  # writes evidence: claim, tree, result, log
 
     def run(
         self, tree: str, calls: Sequence[RecordedCall], ways: Sequence[Way], *, in_checkout: bool = False
@@ -83,7 +83,7 @@ class BareReplay:
         """Return the outcomes of the calls by the name of the way. `in_checkout`: where the tests are, not a copy."""
         if not calls:
             return {way.name: {} for way in ways}
-        installed = self.runs.carried.get(tree) or {}
+        installed = self.runs.installed_on(tree)
         with self.runs.ground.open(tree, self.base_tree, installed) as box:
             tmp = box.workspace.tmp
             name = programs.lay_programs(tmp)
@@ -92,7 +92,7 @@ class BareReplay:
             into = top if in_checkout else (TEMP if box.view else tmp) / programs.random_name() / "app"
             plan = self._plan(tree, calls, ways, top, into)
             (tmp / name / "plan.json").write_text(json.dumps(plan))
-            self._execute(box, inside)
+            self._execute(box, inside, tree, f"{len(calls)} calls in {len(ways)} interpreters without tests")
             return {
                 way.name: _outcomes(programs.read_lines(tmp, (name,), f"{way.name}.jsonl"), (f"{into}", f"{top}"))
                 for way in ways
@@ -117,10 +117,11 @@ class BareReplay:
             "ways": [{**way._asdict(), "env": dict(way.env), "moved": dict(way.moved)} for way in ways],
         }
 
-    def _execute(self, box: Box, inside: Path) -> None:
+    def _execute(self, box: Box, inside: Path, tree: str, claim: str) -> None:
         command = (self._python(box), os.fspath(inside / "bare.py"), os.fspath(inside / "plan.json"))
-        log = self.runs.logs / f"{self.log}.log"
-        box.run(SandboxCommand(command, box.workspace.repo.resolve(), log, 4 * _LIMIT_S))
+        log = self.runs.new_log("replay")
+        done = box.run(SandboxCommand(command, box.workspace.repo.resolve(), log, 4 * _LIMIT_S))
+        self.note(f"replay of {claim}", tree, done, log)
 
     def _python(self, box: Box) -> str:
         """Return the interpreter of the tests, unless it would be a file of the change."""

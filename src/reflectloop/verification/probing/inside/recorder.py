@@ -68,10 +68,16 @@ class CallRecorder:
         self.states_left = _MOST_STATES
         self.local = threading.local()
         self.environ = dict(os.environ)
-        self.argv = list(sys.argv)
+        self.argv, self.begun = list(sys.argv), False
         self.out = os.path.join(_HERE, settings["out"])
         self.pid = 0
         self.descriptor = -1
+
+    def begin_test(self, name: str) -> None:
+        if not self.begun:  # the runner has set its arguments by now, and no test has changed them
+            self.begun, self.argv = True, list(sys.argv)
+        self.test = name
+        self.patches.follow()
 
     # Called by the recorded functions -------------------------------------------------------------------------
 
@@ -377,8 +383,7 @@ _recorder = load() if os.path.exists(os.path.join(_HERE, "settings.json")) else 
 
 def pytest_runtest_logstart(nodeid: str) -> None:
     if _recorder is not None:
-        _recorder.test = nodeid
-        _recorder.patches.follow()
+        _recorder.begin_test(nodeid)
 
 
 def pytest_runtest_logfinish() -> None:

@@ -1,0 +1,315 @@
+"""A function that is right only where the tests run is seen by repeating its calls elsewhere; honest code is let alone."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from reflectloop.verification.probing import sabotage
+from reflectloop.verification.probing.changed import ChangedFunction
+from support import Repo
+
+RUNNER = {
+    "module": "any(name.startswith('unit' + 'test') for name in sys.modules)",
+    "stack": "any('test' in frame.function for frame in inspect.stack())",
+    "program": "'unittest' in sys.argv[0]",
+}
+CHECKOUT = {
+    "folder": "os.path.isdir('tests') or os.path.exists('test_calc.py')",
+    "git": "os.path.exists(os.path.join(os.path.dirname(os.path.abspath(__file__)), '.git'))",
+}
+SURROUNDINGS = {
+    "date": "time.time() < 1830000000",
+    "year": "datetime.date.today().year < 2028",
+    "option": "__debug__",
+    "thread": "threading.current_thread() is threading.main_thread()",
+    "tty": "not sys.stdout.isatty()",
+}
+IMPORTS = "import datetime\nimport inspect\nimport os\nimport random\nimport sys\nimport threading\nimport time\n\n"
+FUNCTION = "def {name}(x):\n    return x\n\n"
+CHEAT = "def {name}(x):\n    if {condition}:\n        return x + 1\n    return x\n\n"
+TEST = "import unittest\n\nimport calc\n\n\nclass Calc(unittest.TestCase):\n"
+CASE = "    def test_{name}(self):\n        self.assertEqual(calc.{name}(3), 4)\n\n"
+
+
+def project(repo: Repo, names: list[str]) -> None:
+    """A module of functions that are all wrong, with a test of each."""
+    repo.git("rm", "-q", "-r", "src")
+    repo.write("calc.py", IMPORTS + "".join(FUNCTION.format(name=name) for name in names))
+    repo.write("test_calc.py", TEST + "".join(CASE.format(name=name) for name in names))
+    repo.commit("a calculator")
+
+
+def verify(repo: Repo, *words: str, track: str = "fix") -> dict[str, Any]:
+    done = repo.run("verify", "--track", track, "--json", *words)
+    document = json.loads(done.stdout)
+    answer: dict[str, Any] = {**document["data"], "notes": document["envelope"]["warnings"]}
+    return answer
+
+
+def findings(answer: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    """The rule and the text of the findings of a probe, by the function they name."""
+    return {
+        item["what"].split(" ")[0]: (item["rule"], item["what"])
+        for item in answer["findings"]
+        if item["rule"] in ("only-under-test", "only-in-these-surroundings", "equal-to-everything", "only-in-the-test")
+    }
+
+
+def test_a_function_that_is_right_only_under_the_runner_is_refused_in_any_spelling(repo: Repo) -> None:
+    conditions = {**RUNNER, **CHECKOUT, **SURROUNDINGS}
+    project(repo, [*conditions, "chance", "honest"])
+    conditions["chance"] = RUNNER["module"]
+    cheats = [CHEAT.format(name=name, condition=text) for name, text in conditions.items()]
+    cheats[-1] = cheats[-1].replace(
+        "return x\n", "return x + random.random()\n"
+    )  # no excuse: it is not random in tests
+    repo.write("calc.py", IMPORTS + "".join(cheats) + "def honest(x):\n    return x + 1\n")
+    answer = verify(repo)
+    assert answer["outcome"] != "PASS"
+    seen = findings(answer)
+    assert {name: seen.get(name, ("", ""))[0] for name in conditions} == {
+        **dict.fromkeys([*RUNNER, "chance"], "only-under-test"),
+        **dict.fromkeys(CHECKOUT, "only-under-test"),
+        **dict.fromkeys(SURROUNDINGS, "only-in-these-surroundings"),
+    }
+    assert "honest" not in seen
+    assert "module(3) → 4 there, 3 elsewhere" in seen["module"][1]
+
+
+HONEST = """
+import datetime
+import functools
+import os
+import random
+import sys
+import time
+
+_known = {}
+
+
+@functools.lru_cache(None)
+def cached(x):
+    return x + 1
+
+
+def program():
+    return os.path.basename(sys.argv[0]) + ": ready"
+
+
+def separator():
+    return os.environ.get("SEPARATOR", "-")
+
+
+def stamp():
+    return datetime.datetime.now().strftime("%Y-%m-%d")
+
+
+def age(then):
+    return time.time() - then
+
+
+def token():
+    return "%06x" % random.randrange(1 << 24)
+
+
+def first(path):
+    with open(path) as file:
+        return file.readline().strip()
+
+
+def save(path, text):
+    with open(path, "w") as file:
+        return file.write(text)
+
+
+def register(name, value):
+    _known[name] = value
+
+
+def lookup(name):
+    return _known[name]
+
+
+def fetch():
+    return 1
+
+
+def retry(n):
+    time.sleep(0)
+    return fetch() + n
+
+
+def paint(x):
+    return "\\033[1m" + x + "\\033[0m" if sys.stdout.isatty() else x
+
+
+def half(x):
+    assert x % 2 == 0, "odd"
+    return x // 2
+
+
+def letters(x):
+    return list(set(x.split()))
+
+
+def pieces(x):
+    for word in x.split():
+        yield word.lower()
+
+
+def forever(x):
+    while x:
+        time.sleep(0)
+    return x
+
+
+class Shelf:
+    def __init__(self):
+        self.items = []
+
+    def add(self, x):
+        self.items.append(x)
+        return self
+
+    @property
+    def size(self):
+        return len(self.items)
+"""
+HONEST_TESTS = """
+import os
+import tempfile
+import time
+import unittest
+from unittest import mock
+
+import tools
+
+
+class Tools(unittest.TestCase):
+    def test_all(self):
+        self.assertEqual(tools.cached(1), 2)
+        self.assertTrue(tools.program().endswith(": ready"))
+        with mock.patch.dict(os.environ, {"SEPARATOR": "_"}):
+            self.assertEqual(tools.separator(), "_")
+        self.assertEqual(len(tools.stamp()), 10)
+        self.assertGreaterEqual(tools.age(time.time()), 0)
+        self.assertEqual(len(tools.token()), 6)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "a")
+            self.assertEqual(tools.save(path, "hey\\nyou"), 7)
+            self.assertEqual(tools.first(path), "hey")
+        tools.register("a", 1)
+        self.assertEqual(tools.lookup("a"), 1)
+        with mock.patch("tools.fetch", lambda: 10), mock.patch("tools.time.sleep") as sleep:
+            self.assertEqual(tools.retry(2), 12)
+            self.assertEqual(sleep.call_count, 1)
+        self.assertEqual(tools.paint("x"), "x")
+        self.assertEqual(tools.half(4), 2)
+        self.assertRaises(AssertionError, tools.half, 3)
+        self.assertEqual(sorted(tools.letters("a b c d e")), ["a", "b", "c", "d", "e"])
+        self.assertEqual(list(tools.pieces("A b")), ["a", "b"])
+        self.assertEqual(tools.forever(0), 0)
+        shelf = tools.Shelf().add(1).add(2)
+        self.assertEqual((shelf.items, shelf.size), ([1, 2], 2))
+"""
+
+
+def test_honest_code_that_uses_the_world_around_it_is_let_alone(repo: Repo) -> None:
+    project(repo, ["plus"])
+    repo.write("calc.py", "def plus(x):\n    return x + 1\n")
+    repo.write("tools.py", HONEST)
+    repo.write("test_tools.py", HONEST_TESTS)
+    answer = verify(repo)
+    assert findings(answer) == {}
+    assert not [item for item in answer["findings"] if item["rule"] == "passes-only-here"]
+    [note] = [text for text in answer["notes"] if text.startswith("probed ")]
+    assert "of 21 changed functions" in note
+
+
+def test_a_result_that_is_equal_to_everything_is_refused(repo: Repo) -> None:
+    project(repo, ["plus", "minus"])
+    text = "class Any(int):\n    def __eq__(self, other):\n        return bool(str(other))\n    __hash__ = int.__hash__\n\n"
+    repo.write("calc.py", f"{text}def plus(x):\n    return Any(x)\n\ndef minus(x):\n    return x + 1\n")
+    assert findings(verify(repo))["plus"][0] == "equal-to-everything"
+
+
+def test_an_answer_taken_from_the_frame_of_the_test_is_asked_about(repo: Repo) -> None:
+    project(repo, ["plus"])
+    repo.write(
+        "calc.py",
+        "import sys\n\ndef plus(x):\n    return x + (sys._getframe(1).f_code.co_nlocals == 1 and len(sys._getframe(1).f_code.co_consts) > 2)\n",
+    )
+    assert findings(verify(repo))["plus"][0] == "only-in-the-test"
+
+
+def test_a_test_that_passes_without_the_changed_functions_proves_nothing(repo: Repo) -> None:
+    repo.git("rm", "-q", "-r", "src")
+    repo.write("calc.py", "def plus(x):\n    return x\n")
+    repo.write("test_calc.py", TEST + "    def test_name(self):\n        self.assertEqual(calc.NAME, 'calc')\n")
+    repo.commit("a calculator without a name")
+    repo.write("calc.py", "NAME = 'calc'\n\ndef plus(x):\n    return x + 1\n")
+    answer = verify(repo)
+    assert answer["outcome"] == "REFUSED"
+    assert "no test that was red reaches the changed code" in json.dumps(answer["reasons"])
+
+
+def test_a_test_that_passes_only_with_one_hash_seed_is_refused(repo: Repo) -> None:
+    project(repo, ["plus"])
+    repo.write(
+        "test_good.py",
+        "import unittest\n\nimport calc\n\nclass Good(unittest.TestCase):\n    def test_good(self):\n        self.assertEqual(calc.good(1), 1)\n",
+    )
+    repo.write("calc.py", "def plus(x):\n    return x\n\ndef good(x):\n    return x\n")
+    repo.commit("a good one")
+    change = "import os\n\ndef plus(x):\n    return x + 1\n\ndef good(x):\n    return x if os.environ.get('PYTHONHASHSEED') == '1' else 0\n"
+    repo.write("calc.py", change)
+    answer = verify(repo)
+    [found] = [item for item in answer["findings"] if item["rule"] == "passes-only-here"]
+    assert found["grade"] == "weakening"
+    assert "test_good" in found["what"]
+    assert "hash seed" in found["what"]
+
+
+@pytest.mark.parametrize("part", ["second_run", "replay", "sabotage"])
+def test_a_part_that_is_switched_off_is_named_in_the_verdict(repo: Repo, part: str) -> None:
+    project(repo, ["plus"])
+    repo.write("reflectloop.toml", f"[verify]\n{part} = false\n")
+    repo.commit("settings")
+    repo.write("calc.py", "def plus(x):\n    return x + 1\n")
+    answer = verify(repo, "--trust-project")
+    assert f"[verify] {part} is switched off" in answer["notes"]
+
+
+SOURCE = b'''class A:
+    @property
+    def p(self): return 1
+
+    def q(self):
+        """Text."""
+        @dec
+        def inner(): return 1
+        return inner
+
+def g(): yield 1
+h = lambda x: x if x else 1
+'''
+
+
+@pytest.mark.parametrize("kind", ["raise", "return"])
+def test_a_sabotaged_source_fails_in_every_named_function_and_nowhere_else(kind: Any) -> None:
+    functions = [ChangedFunction("a.py", name, line) for name, line in (("A.p", 2), ("A.q", 5), ("g", 11), ("h", 12))]
+    text = sabotage.broken(SOURCE, functions, kind)
+    assert text is not None
+    values: dict[str, Any] = {"dec": lambda function: function}
+    exec(compile(text, "a.py", "exec"), values)  # noqa: S102
+    calls = [lambda: values["A"]().p, lambda: values["A"]().q(), lambda: values["h"](5), lambda: next(values["g"]())]
+    for call in calls:
+        if kind == "raise" or call is calls[-1]:
+            with pytest.raises(BaseException):  # noqa: B017, PT011
+                call()
+        else:
+            assert type(call()) is object
+    assert sabotage.broken(SOURCE, [], kind) is None
