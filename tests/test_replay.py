@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -305,7 +306,12 @@ def test_a_sabotaged_source_fails_in_every_named_function_and_nowhere_else(kind:
     assert text is not None
     values: dict[str, Any] = {"dec": lambda function: function}
     exec(compile(text, "a.py", "exec"), values)  # noqa: S102
-    calls = [lambda: values["A"]().p, lambda: values["A"]().q(), lambda: values["h"](5), lambda: next(values["g"]())]
+    calls: list[Any] = [
+        lambda: values["A"]().p,
+        lambda: values["A"]().q(),
+        lambda: values["h"](5),
+        lambda: next(values["g"]()),
+    ]
     for call in calls:
         if kind == "raise" or call is calls[-1]:
             with pytest.raises(BaseException):  # noqa: B017, PT011
@@ -313,3 +319,22 @@ def test_a_sabotaged_source_fails_in_every_named_function_and_nowhere_else(kind:
         else:
             assert type(call()) is object
     assert sabotage.broken(SOURCE, [], kind) is None
+
+
+def test_a_test_of_pytest_is_repeated_by_a_stand_in_under_pytest(repo: Repo) -> None:
+    repo.git("rm", "-q", "-r", "src")
+    repo.write("calc.py", "def plus(x):\n    return x\n\ndef minus(x):\n    return x\n")
+    tests = "import calc\nimport pytest\n\n@pytest.mark.parametrize('x', [3])\ndef test_plus(x):\n    assert calc.plus(x) == 4\n\n"
+    repo.write("tests/test_calc.py", f"{tests}def test_minus():\n    assert calc.minus(3) == 4\n")
+    repo.write("pytest.ini", "[pytest]\npythonpath = .\n")
+    repo.write(
+        "reflectloop.toml",
+        f'[verify]\nchecks = [{{name = "pytest", run = ["{sys.executable}", "-m", "pytest"], kind = "test"}}]\n',
+    )
+    repo.commit("a calculator")
+    condition = "'PYTEST_' + 'CURRENT_TEST' in os.environ or 'pytest' in sys.argv[0] or type(sys.stdout).__name__ == 'EncodedFile'"
+    text = f"import os\nimport sys\n\n{CHEAT.format(name='plus', condition=condition)}def minus(x):\n    return x + 1\n"
+    repo.write("calc.py", text)
+    seen = findings(verify(repo))
+    assert list(seen) == ["plus"]
+    assert "only where the tests run: plus(3) → 4 there, 3 elsewhere" in seen["plus"][1]

@@ -94,8 +94,8 @@ class OutcomeProbe:
 
     def _judge_runner(self, calls: Sequence[RecordedCall], plain: Outcomes, again: Outcomes) -> None:
         """Find calls that have another outcome where a test runner is than where there is none."""
-        both = [*plain.items(), *again.items()]
-        doubtful = sorted({key[0] for key, result in both if _differs_from_recorded(calls[key[0]], result)})
+        bare_results = [*plain.items(), *again.items()]
+        doubtful = sorted({key[0] for key, result in bare_results if _differs_from_recorded(calls[key[0]], result)})
         if not doubtful:
             return
         fewer = [calls[number] for number in doubtful]
@@ -107,8 +107,8 @@ class OutcomeProbe:
             self._leave_out_unsteady(fewer, bare, both["again"])
             return
         # A function that gives another result each time does so in stand-ins too.
-        again = self.stand_ins(self.tree, fewer, True)
-        unsteady = {fewer[key[0]].function for key in keys if _differ(staged.get(key), again.get(key))}
+        staged_again = self.stand_ins(self.tree, fewer, True)
+        unsteady = {fewer[key[0]].function for key in keys if _differ(staged.get(key), staged_again.get(key))}
         self.left_out |= dict.fromkeys(unsteady, _UNSTEADY)
         self.probed -= unsteady
         fewer, keys = _only(fewer, [key for key in keys if fewer[key[0]].function not in unsteady])

@@ -16,6 +16,7 @@ from reflectloop.verification.probing.changed import ChangedFunction
 from reflectloop.verification.run_extras import RunPlace
 from reflectloop.verification.tools import PreparedCommand
 
+FOLDER = "lib"  # beside a report; not the folder itself, which the runner's observer takes from the path
 _INSIDE = Path(__file__).with_name("inside")
 _LARGEST_FILE = 64 << 20
 _MOST_FILES = 64
@@ -88,18 +89,22 @@ class RecordingExtras:
     def lay(
         self, prepared: PreparedCommand, env: dict[str, str], place: RunPlace
     ) -> tuple[PreparedCommand, dict[str, str]]:
-        self._name = lay_programs(place.outside)
+        self._name = lay_programs(place.outside / FOLDER)
         files: dict[str, list[list[Any]]] = {}
         for function in self.functions:
             files.setdefault(function.path, []).append([function.qualname, function.line])
         settings = {"mark": f"_{random_name()}", "root": os.fspath(place.root), "out": "out", "files": files}
         settings["order"] = self.order
-        (place.outside / self._name / "settings.json").write_text(json.dumps(settings))
-        changed = {**env, **self.env, "PYTHONPATH": with_first(place.inside, env)}
-        return _with_plugin(prepared, self._name, place.inside), changed
+        (place.outside / FOLDER / self._name / "settings.json").write_text(json.dumps(settings))
+        changed = {**env, **self.env, "PYTHONPATH": with_first(place.inside / FOLDER, env)}
+        return _with_plugin(prepared, self._name, place.inside / FOLDER), changed
 
     def collect(self, place: RunPlace) -> None:
-        self.recording = _recording(self.functions, read_lines(place.outside, (self._name, "out"), "calls-*.jsonl"))
+        self.recording = _recording(self.functions, _calls(place, self._name))
+
+
+def _calls(place: RunPlace, name: str) -> Iterator[dict[str, Any]]:
+    return read_lines(place.outside, (FOLDER, name, "out"), "calls-*.jsonl")
 
 
 def with_first(folder: Path, env: Mapping[str, str]) -> str:

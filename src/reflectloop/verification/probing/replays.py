@@ -223,15 +223,15 @@ class StandInExtras:
         self, prepared: PreparedCommand, env: dict[str, str], place: RunPlace
     ) -> tuple[PreparedCommand, dict[str, str]]:
         name = self.stand_ins.package
-        programs.lay_programs(place.outside, name)
+        programs.lay_programs(place.outside / programs.FOLDER, name)
         job = programs.replay_job(self.calls, self.path, self.stand_ins.groups)
         job |= {"top": os.fspath(place.root), "limit_s": _CALL_S}
-        (place.outside / name / "job.json").write_text(json.dumps(job))
-        changed = {**env, **self.env, "PYTHONPATH": programs.with_first(place.inside, env)}
+        (place.outside / programs.FOLDER / name / "job.json").write_text(json.dumps(job))
+        changed = {**env, **self.env, "PYTHONPATH": programs.with_first(place.inside / programs.FOLDER, env)}
         return programs.with_options(prepared, self.options), changed
 
     def collect(self, place: RunPlace) -> None:
-        lines = programs.read_lines(place.outside, (self.stand_ins.package,), "outcomes.jsonl")
+        lines = programs.read_lines(place.outside, (programs.FOLDER, self.stand_ins.package), "outcomes.jsonl")
         self.outcomes = _outcomes(lines, (f"{place.root}",))
 
 
