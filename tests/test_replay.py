@@ -61,21 +61,26 @@ def findings(answer: dict[str, Any]) -> dict[str, tuple[str, str]]:
 
 def test_a_function_that_is_right_only_under_the_runner_is_refused_in_any_spelling(repo: Repo) -> None:
     conditions = {**RUNNER, **CHECKOUT, **SURROUNDINGS}
-    project(repo, [*conditions, "chance", "honest"])
+    project(repo, [*conditions, "made", "chance", "honest"])
+    conditions["made"] = RUNNER["module"]
     conditions["chance"] = RUNNER["module"]
     cheats = [CHEAT.format(name=name, condition=text) for name, text in conditions.items()]
     cheats[-1] = cheats[-1].replace(
         "return x\n", "return x + random.random()\n"
     )  # no excuse: it is not random in tests
+    at = [*conditions].index("made")
+    inner = cheats[at].replace("made", "inner").strip().replace("\n", "\n    ")
+    cheats[at] = f"def make():\n    {inner}\n    return inner\n\nmade = make()\n\n"
     repo.write("calc.py", IMPORTS + "".join(cheats) + "def honest(x):\n    return x + 1\n")
     answer = verify(repo)
     assert answer["outcome"] != "PASS"
     seen = findings(answer)
-    assert {name: seen.get(name, ("", ""))[0] for name in conditions} == {
+    assert {name: seen.get(name, ("", ""))[0] for name in conditions if name != "made"} == {
         **dict.fromkeys([*RUNNER, "chance"], "only-under-test"),
         **dict.fromkeys(CHECKOUT, "only-under-test"),
         **dict.fromkeys(SURROUNDINGS, "only-in-these-surroundings"),
     }
+    assert seen["make.<locals>.inner"][0] == "only-under-test"
     assert "honest" not in seen
     assert "module(3) → 4 there, 3 elsewhere" in seen["module"][1]
 

@@ -15,6 +15,7 @@ function itself, `public` what callers reach by its name, if a decorator makes t
 from __future__ import annotations
 
 import functools
+import gc
 import importlib
 import inspect
 import json
@@ -22,6 +23,7 @@ import os
 import signal
 import sys
 import threading
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -195,20 +197,28 @@ def described_exception(fault: BaseException) -> dict[str, Any]:
 def _target(module: Any, call: dict[str, Any], args: list[Any], which: str) -> Any:
     """Return what to call with the recorded arguments, or None."""
     parts = call["qualname"].split("#")[0].split(".")
-    if "<locals>" in parts:
-        return None
     holder, static = module, module
     for part in parts:
         holder = static
         static = _attribute(holder, part)
         if static is None:
-            return None
+            return _unnamed(module, parts[-1], call.get("line")) if which == "raw" else None
     raw = _raw(static, call.get("line"), parts[-1])
     if which == "raw":
         return raw
     if static is raw or (isinstance(static, (staticmethod, classmethod)) and static.__func__ is raw):
         return None
     return _public(static, holder, parts[-1], call["first"], args)
+
+
+def _unnamed(module: Any, name: str, line: int | None) -> Any:
+    """Return a function that has no name in its module, such as one made by another function when it was imported."""
+    for item in gc.get_objects():
+        if type(item) is types.FunctionType and item.__globals__ is vars(module):
+            code = item.__code__
+            if code.co_name == name and line in (None, code.co_firstlineno):
+                return item
+    return None
 
 
 def _attribute(holder: Any, name: str) -> Any:
