@@ -222,6 +222,9 @@ class VerifyConfig(ConfigSection):
     replay: bool = Field(
         default=True, description="repeat the tests' calls of changed Python functions outside of the test runner"
     )
+    neighbours: bool = Field(
+        default=True, description="run changed Python functions on inputs near those of the tests, on base and patch"
+    )
     sabotage: bool = Field(
         default=True, description="on track fix, require that proving tests fail when the changed functions do"
     )

@@ -141,7 +141,7 @@ class SealedVerification:
         named = asked.judge(self.case.named, timed=track is Track.REFACTOR, looks_back=looks_back)
         proof = self._proof(checks, patch_tests, named)
         probe = self._probe(checks, patch_tests, proof.proven if track is Track.FIX else ())
-        self.findings += probe.findings
+        self._add_probe(probe)
         reasons = [
             *verdict.of_findings(self.findings, self.freed),
             *(verdict.of_checks(checks, self.case.track) if self.case.checks or not named else []),
@@ -501,6 +501,9 @@ class SealedVerification:
                 self._note_replay,
             )
         )
+
+    def _add_probe(self, probe: ProbeReport) -> None:
+        self.findings = [*probing.settle(self.findings, probe), *probe.findings]
 
     def _note_replay(self, claim: str, tree: str, done: CommandResult, log: Path) -> None:
         self._write_down(

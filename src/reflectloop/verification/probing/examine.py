@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from reflectloop.config import VerifyConfig
 from reflectloop.sandbox.sandbox import CommandResult
@@ -15,6 +16,7 @@ from reflectloop.verification.probing.changed import ChangedFunction, ChangeRepo
 from reflectloop.verification.probing.only_under_test import OutcomeProbe
 from reflectloop.verification.probing.programs import RecordedCall, Recording, RecordingExtras
 from reflectloop.verification.probing.replays import BareReplay, Outcomes, StandInExtras
+from reflectloop.verification.probing.second_inputs import NeighbourProbe
 from reflectloop.verification.probing.second_run import (
     OTHER_LOCALE,
     OTHER_SEED,
@@ -28,7 +30,7 @@ from reflectloop.verification.result import ChangedFile, DetectedCheck, TamperFi
 _TOOLS = ("pytest", "unittest")
 _NO_CODE = (".md", ".rst", ".txt", ".toml", ".cfg", ".ini", ".yml", ".yaml", ".lock")
 _NOT_SOURCES = ("setup.py", "conftest.py", "noxfile.py")
-_SWITCHES = ("second_run", "replay", "sabotage")
+_SWITCHES = ("second_run", "replay", "neighbours", "sabotage")
 _MOST_OTHERS = 2000  # files that may read a changed name
 _MOST_NAMED = 5
 
@@ -58,6 +60,7 @@ class ProbeReport:
     unproven: set[str] = field(default_factory=set)
     functions: tuple[ChangedFunction, ...] = ()
     recording: Recording = field(default_factory=Recording)
+    probed: tuple[ChangedFunction, ...] = ()  # those that were judged on inputs near those of the tests
 
 
 def examine(case: ProbeInput) -> ProbeReport:
@@ -72,13 +75,16 @@ def examine(case: ProbeInput) -> ProbeReport:
     report.notes += [f"[verify] {name} is switched off" for name in _SWITCHES if not getattr(case.settings, name)]
     if case.settings.sabotage and case.is_fix and change.functions:
         _find_unproven(case, suites, change, report)
-    if case.settings.second_run or (case.settings.replay and change.functions):
+    records = (case.settings.replay or case.settings.neighbours) and change.functions
+    if case.settings.second_run or records:
         probed: set[ChangedFunction] = set()
         reasons: dict[ChangedFunction, str] = {}
         for suite in suites:
             _probe_suite(case, suite, change.functions, report, probed, reasons)
         if case.settings.replay and change.functions:
             report.notes.append(_summary(change.functions, probed, reasons))
+        if case.settings.neighbours and report.recording.calls:
+            _probe_neighbours(case, report)
     return report
 
 
@@ -125,6 +131,7 @@ def _probe_suite(
         path=second.recording.path or report.recording.path,
     )
     reasons.update(second.recording.reasons)
+    report.findings += reads_of_tests(second.recording.reads)
     if not case.settings.replay or not second.recording.calls:
         return
     probe = OutcomeProbe(
@@ -139,6 +146,37 @@ def _probe_suite(
     report.findings += probe.findings
     probed |= probe.probed
     reasons.update(probe.left_out)
+
+
+def reads_of_tests(reads: Sequence[Mapping[str, Any]]) -> list[TamperFinding]:
+    """Return a finding for each changed source that read the test that ran, or git, while it ran."""
+    out = {}
+    for line in reads:
+        path, what, at = line.get("file"), line.get("audit"), line.get("at")
+        if isinstance(path, str) and isinstance(what, str) and isinstance(at, int):
+            text = "starts git" if what == "git" else "reads git's files" if what == ".git" else f"reads {what}"
+            text += f" while {line.get('test') or 'the tests'} runs"
+            out[path, what] = TamperFinding("reads-the-tests", path, at, text)
+    return [*out.values()]
+
+
+def settle(findings: Sequence[TamperFinding], report: ProbeReport) -> list[TamperFinding]:
+    """Turn written answers to tests' inputs into notes where every changed function of the file is general."""
+    doubted = {finding.path for finding in report.findings}
+    general = {item.path for item in report.probed} - doubted
+    general -= {item.path for item in report.functions if item not in report.probed}
+    return [
+        item._replace(grade="note") if item.rule == "test-input-special-cased" and item.path in general else item
+        for item in findings
+    ]
+
+
+def _probe_neighbours(case: ProbeInput, report: ProbeReport) -> None:
+    probe = NeighbourProbe(case.runs, case.base, case.tree, report.recording, case.changes).examine()
+    known = {(finding.rule, finding.path, finding.line) for finding in report.findings}
+    report.findings += [item for item in probe.findings if (item.rule, item.path, item.line) not in known]
+    report.probed = tuple(probe.probed)
+    report.notes.append(_summary(report.functions, probe.probed, probe.left_out, "on inputs near those of the tests"))
 
 
 def _stand_in_runner(
@@ -214,10 +252,13 @@ def _is_other_product(path: str) -> bool:
 
 
 def _summary(
-    functions: Sequence[ChangedFunction], probed: set[ChangedFunction], reasons: Mapping[ChangedFunction, str]
+    functions: Sequence[ChangedFunction],
+    probed: set[ChangedFunction],
+    reasons: Mapping[ChangedFunction, str],
+    where: str = "",
 ) -> str:
     missing = [function for function in functions if function not in probed]
-    text = f"probed {len(functions) - len(missing)} of {len(functions)} changed functions"
+    text = f"probed {len(functions) - len(missing)} of {len(functions)} changed functions{where and ' '}{where}"
     if not missing:
         return text
     named = [f"{item.qualname} ({reasons.get(item, 'not called')})" for item in missing[:_MOST_NAMED]]

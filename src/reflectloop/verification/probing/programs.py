@@ -74,6 +74,7 @@ class Recording(NamedTuple):
     reasons: Mapping[ChangedFunction, str] = {}  # why a function has no recorded call
     python: str = ""  # the interpreter
     path: tuple[str, ...] = ()  # folders of the workspace from which modules are imported, relative to it
+    reads: tuple[Mapping[str, Any], ...] = ()  # of tests and of git by changed sources: see `inside/audit.py`
 
 
 @dataclass
@@ -83,6 +84,7 @@ class RecordingExtras:
     functions: Sequence[ChangedFunction]
     env: Mapping[str, str] = field(default_factory=dict)
     order: str = ""
+    sources: Sequence[str] = ()  # more files whose reading of tests is noticed
     recording: Recording = field(default_factory=Recording)
     _name: str = ""
 
@@ -95,6 +97,7 @@ class RecordingExtras:
             files.setdefault(function.path, []).append([function.qualname, function.line])
         settings = {"mark": f"_{random_name()}", "root": os.fspath(place.root), "out": "out", "files": files}
         settings["order"] = self.order
+        settings["sources"] = sorted({*files, *self.sources})
         (place.outside / FOLDER / self._name / "settings.json").write_text(json.dumps(settings))
         changed = {**env, **self.env, "PYTHONPATH": with_first(place.inside / FOLDER, env)}
         return _with_plugin(prepared, self._name, place.inside / FOLDER), changed
@@ -137,10 +140,13 @@ def _recording(functions: Sequence[ChangedFunction], lines: Iterator[dict[str, A
     calls: list[RecordedCall] = []
     reasons: dict[ChangedFunction, str] = {}
     header: dict[str, Any] = {}
+    reads: list[Mapping[str, Any]] = []
     for line in lines:
         function = known.get((line.get("file"), line.get("line")))  # type: ignore[arg-type]
         if "python" in line and not header:
             header = line
+        elif "audit" in line:
+            reads.append(line)
         elif function is None:
             continue
         elif "summary" in line:
@@ -155,6 +161,7 @@ def _recording(functions: Sequence[ChangedFunction], lines: Iterator[dict[str, A
         {function: why for function, why in missing.items() if function not in recorded},
         str(header.get("python", "")),
         tuple(str(folder) for folder in path) if isinstance(path, list) else (),
+        tuple(reads),
     )
 
 

@@ -118,19 +118,20 @@ class BareReplay:
         }
 
     def _execute(self, box: Box, inside: Path, tree: str, claim: str) -> None:
-        command = (self._python(box), os.fspath(inside / "bare.py"), os.fspath(inside / "plan.json"))
+        command = (python_of(self.recording, box), os.fspath(inside / "bare.py"), os.fspath(inside / "plan.json"))
         log = self.runs.new_log("replay")
         done = box.run(SandboxCommand(command, box.workspace.repo.resolve(), log, 4 * _LIMIT_S))
         self.note(f"replay of {claim}", tree, done, log)
 
-    def _python(self, box: Box) -> str:
-        """Return the interpreter of the tests, unless it would be a file of the change."""
-        top = box.view.root if box.view else box.workspace.repo.resolve()
-        path = Path(self.recording.python)
-        if not path.is_absolute() or ".." in path.parts:
-            return "python3"
-        inside = path.relative_to(top).parts if path.is_relative_to(top) else (ENVIRONMENTS[0],)
-        return os.fspath(path) if inside[0] in ENVIRONMENTS else "python3"
+
+def python_of(recording: Recording, box: Box) -> str:
+    """Return the interpreter of the tests, unless it would be a file of the change."""
+    top = box.view.root if box.view else box.workspace.repo.resolve()
+    path = Path(recording.python)
+    if not path.is_absolute() or ".." in path.parts:
+        return "python3"
+    inside = path.relative_to(top).parts if path.is_relative_to(top) else (ENVIRONMENTS[0],)
+    return os.fspath(path) if inside[0] in ENVIRONMENTS else "python3"
 
 
 def _belongs_to_tests(path: str) -> bool:

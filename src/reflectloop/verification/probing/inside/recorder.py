@@ -17,7 +17,7 @@ import threading
 import time
 from typing import Any
 
-from . import plain_data, set_up_state
+from . import audit, plain_data, set_up_state
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _MOST_CALLS, _MOST_OF_A_TEST, _MOST_NESTED = 200, 25, 60  # recorded calls of one function
@@ -370,8 +370,12 @@ def _own_nodes(node: Any, kinds: Any) -> list[Any]:
 def load() -> CallRecorder:
     """Read the settings beside this file and begin to record."""
     with open(os.path.join(_HERE, "settings.json"), encoding="utf-8") as file:
-        recorder = CallRecorder(json.load(file))
+        settings = json.load(file)
+    recorder = CallRecorder(settings)
     recorder.install()
+    audit.ReadWatch(
+        recorder.root, settings.get("sources", settings["files"]), lambda: recorder.test, recorder.write
+    ).start()
     return recorder
 
 

@@ -1,0 +1,392 @@
+"""Run functions of a project on lists of inputs, each in a process of its own, and write down what they answer.
+
+The project's Python runs this file: standard library of 3.8 only. Standard input is a job: {"roots": [...], "changed":
+{file: [[first line, last line], ...]}, "functions": [{"file", "module", "qualname", "first", "inputs": [{"args",
+"kwargs", "own"}]}], "steps", "call_s", "seconds"}. Standard output is one line of JSON for each input.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import os
+import re
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+if not __package__:  # started as a program
+    _here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[0] = os.path.dirname(_here)
+    __package__ = os.path.basename(_here)  # noqa: A001
+    importlib.import_module(__package__)
+
+from . import equality, plain_data  # noqa: E402 - after the package is known
+from .guard import Guard, limit_memory  # noqa: E402
+
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
+_LONGEST_TEXT = 300
+_LARGEST_ANSWER = 1 << 20  # bytes of one line of output
+_STEPS_OF_A_LINE = 8
+_DEEPEST = 200  # calls of a function by itself whose arguments are looked at
+_MOST_USELESS = 24  # endless or stopped calls of one function
+_BATCH = 30  # inputs of one process
+_TIMES_CPU = 10  # wall time for one input, in times of its processor time
+_ITERATORS = ("generator", "map", "filter", "zip", "enumerate", "list_iterator", "reversed", "list_reverseiterator")
+
+
+class StopCall(BaseException):
+    """Ends a call that does what a probed function may not do."""
+
+
+class StepCounter:
+    """Counts steps, to end endless calls at the same place each time, and notes the bytecode that a call reaches."""
+
+    def __init__(self, root: str, changed: dict[str, list[list[int]]]) -> None:
+        self.root = os.path.join(os.path.realpath(root), "")
+        self.changed = changed  # by real path
+        self.most = 0
+        self.count = 0
+        self.over = False
+        self.target: Any = None  # the code of the function that is run
+        self.known: frozenset[str] = frozenset()  # inputs of tests, as text
+        self.meets = False
+        self._depth = 0
+        self._points: set[Any] = set()
+        self._known: dict[Any, Any] = {}
+
+    def start(self, most: int) -> None:
+        """Begin to count."""
+        self.most, self.count, self.over, self._points = most, 0, False, set()
+        self.meets, self._depth = False, 0
+        if hasattr(sys, "monitoring"):
+            self._monitor()
+        else:
+            sys.settrace(self._trace)
+
+    def stop(self) -> None:
+        """End counting."""
+        self.most = 0
+        if hasattr(sys, "monitoring"):
+            sys.monitoring.set_events(sys.monitoring.PROFILER_ID, 0)
+            sys.monitoring.free_tool_id(sys.monitoring.PROFILER_ID)
+        else:
+            sys.settrace(None)
+
+    def reached(self) -> dict[str, str]:
+        """Return the instructions that were reached, a bit for each, by the function's name and line."""
+        out: dict[str, int] = {}
+        for code, offset in self._points:
+            name = "%s:%d" % (code.co_name, code.co_firstlineno)
+            out[name] = out.get(name, 0) | 1 << (offset // 2)
+        return {name: "%x" % bits for name, bits in out.items()}
+
+    def _kind(self, code: Any) -> int:
+        """Return 2 for changed code, 1 for other code of the project, 0 for the rest."""
+        if code not in self._known:
+            name = code.co_filename
+            path = os.path.realpath(name) if os.path.isabs(name) else ""
+            spans = self.changed.get(path, ())
+            changed = any(first <= code.co_firstlineno <= last for first, last in spans)
+            self._known[code] = 2 if changed else int(path.startswith(self.root))
+        return int(self._known[code])
+
+    def _enter(self, frame: Any) -> None:
+        """Note a call of the function by itself with an input of the tests."""
+        self._depth += 1
+        if self._depth > 1 and self.known and not self.meets and self._depth < _DEEPEST:
+            names = frame.f_code.co_varnames[: frame.f_code.co_argcount]
+            self.meets = input_text([frame.f_locals.get(name) for name in names]) in self.known
+
+    def _step(self, by: int) -> None:
+        self.count += by
+        if 0 < self.most < self.count:
+            self.most, self.over = 0, True  # once: what follows cleans up
+            raise StopCall("endless")
+
+    def _trace(self, frame: Any, event: str, _arg: Any) -> Any:
+        if event == "call":
+            kind = self._kind(frame.f_code)
+            if kind == 0:
+                return None
+            if frame.f_code is self.target:
+                self._enter(frame)
+            self._step(1)
+            if kind == 1:
+                return self._trace
+            frame.f_trace_opcodes, frame.f_trace_lines = True, False
+            return self._trace_opcodes
+        if event == "line":
+            self._step(_STEPS_OF_A_LINE)
+        return self._trace
+
+    def _trace_opcodes(self, frame: Any, event: str, _arg: Any) -> Any:
+        if event == "opcode":
+            self._points.add((frame.f_code, frame.f_lasti))
+            self.count += 1
+            if 0 < self.most < self.count:
+                self._step(0)
+        return self._trace_opcodes
+
+    def _monitor(self) -> None:
+        monitoring: Any = sys.monitoring  # type: ignore[attr-defined]
+        events, tool = monitoring.events, monitoring.PROFILER_ID
+        monitoring.use_tool_id(tool, "steps")
+
+        def started(code: Any, _offset: int) -> Any:
+            kind = self._kind(code)
+            if kind == 0:
+                return monitoring.DISABLE
+            if code is self.target:
+                self._enter(sys._getframe(1))
+            if kind > 1:
+                monitoring.set_local_events(tool, code, events.INSTRUCTION)
+            self._step(1)
+            return None
+
+        def instruction(code: Any, offset: int) -> None:
+            self._points.add((code, offset))
+            self._step(1)
+
+        def jumped(code: Any, _offset: int, _to: int) -> Any:
+            if self._kind(code) == 0:
+                return monitoring.DISABLE
+            self._step(_STEPS_OF_A_LINE)
+            return None
+
+        for event, callback in ((events.PY_START, started), (events.PY_RESUME, started), (events.JUMP, jumped)):
+            monitoring.register_callback(tool, event, callback)
+        monitoring.register_callback(tool, events.INSTRUCTION, instruction)
+        monitoring.set_events(tool, events.PY_START | events.PY_RESUME | events.JUMP)
+
+
+def load(root: str, file: str, module: str) -> Any:
+    """Import a module by its name if that leads to its file, or else by its path."""
+    path = os.path.realpath(os.path.join(root, file))
+    if module and module != "__main__":
+        try:
+            loaded = importlib.import_module(module)
+            if os.path.realpath(getattr(loaded, "__file__", None) or "") == path:
+                return loaded
+        except ImportError:
+            pass
+    name = module.rpartition(".")[2] or os.path.splitext(os.path.basename(file))[0]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError("cannot be loaded: " + file)
+    loaded = importlib.util.module_from_spec(spec)
+    sys.modules[name] = loaded
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+def find(module: Any, qualname: str, first: str) -> Callable[..., Any]:
+    """Return a function by its name; it takes all arguments that were recorded."""
+    value, owner = module, module
+    for part in qualname.split("."):
+        owner, value = value, getattr(value, part)
+    raw = getattr(owner, "__dict__", {}).get(qualname.rpartition(".")[2], value)
+    if isinstance(raw, property) and raw.fget is not None:
+        return raw.fget
+    if first == "cls":
+        return lambda _cls, *args, **kwargs: value(*args, **kwargs)
+    return value  # type: ignore[no-any-return]
+
+
+def answer(
+    function: Callable[..., Any], given: dict[str, Any], steps: StepCounter, guard: Guard, most: int
+) -> dict[str, Any]:
+    """Call a function and return its outcome as JSON."""
+    args = [plain_data.decode(value) for value in given["args"]]
+    kwargs = {name: plain_data.decode(value) for name, value in given["kwargs"]}
+    before = plain_data.text_of(plain_data.describe([args, kwargs]))
+    value: Any = None
+    outcome: dict[str, Any] = {}
+    guard.active = True
+    steps.start(most)
+    try:
+        value = function(*args, **kwargs)
+        if type(value).__name__ in _ITERATORS:
+            outcome = {"value": plain_data.drain(value)}
+    except StopCall:
+        outcome = {"stopped": "no answer"}
+    except MemoryError:
+        outcome = {"stopped": "uses too much memory"}
+    except BaseException as fault:  # noqa: BLE001 - the project's own
+        text = _ADDRESS.sub("0x", _text_of(fault))
+        outcome = {"raises": plain_data.type_name(type(fault)).replace("builtins:", ""), "text": text}
+    finally:
+        steps.stop()
+        guard.active = False
+    if guard.stopped or steps.over:  # also if the project's code caught it
+        outcome = {"stopped": guard.stopped} if guard.stopped else {"endless": True}
+    outcome = outcome or {"value": plain_data.describe(value)}
+    after = plain_data.describe([args, kwargs])
+    if plain_data.text_of(after) != before and "stopped" not in outcome and "endless" not in outcome:
+        outcome["after"] = after
+    line = {"outcome": outcome, "steps": steps.count, "reached": steps.reached(), "meets": steps.meets}
+    if given.get("own") and "value" in outcome:
+        line["equality"] = equality.faults(value, tuple(steps.changed))
+    return line
+
+
+def input_text(values: list[Any]) -> str:
+    """Return a text by which positional arguments are compared."""
+    return plain_data.text_of(plain_data.describe(values))
+
+
+def _text_of(fault: BaseException) -> str:
+    try:
+        return str(fault)[:_LONGEST_TEXT]
+    except Exception:  # noqa: BLE001 - the exception's own code
+        return "?"
+
+
+class TimeBudget:
+    """The time that is left: mostly processor time, so that a busy machine does not change the answer."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.end = seconds, time.monotonic() + _TIMES_CPU * seconds
+
+    def left(self) -> float:
+        """Return the seconds of processor time that are left, or 0 if it has taken far too long."""
+        used = sum(os.times()[:4])
+        return self.seconds - used if time.monotonic() < self.end else 0.0
+
+
+class InputBatch:
+    """Runs inputs one after the other in a process of its own; the next process goes on after an input that ends it."""
+
+    def __init__(self, work: Callable[[int], dict[str, Any]], cpu_s: float, clock: TimeBudget) -> None:
+        self.work, self.cpu_s, self.clock = work, cpu_s, clock
+
+    def run(self, count: int, emit: Callable[[int, dict[str, Any] | None], None]) -> int:
+        """Emit one answer, or None, for each input; return the number of inputs that were run in time.
+
+        After some endless or stopped calls the rest is left out: it would take long and tell nothing new.
+        """
+        number = useless = 0
+        while number < count and self.clock.left() > 0:
+            last = min(count, number + _BATCH)
+            for data in self._in_child(number, last):
+                emit(number, data)
+                number += 1
+                useless += "endless" in data["outcome"] or "stopped" in data["outcome"]
+                if useless >= _MOST_USELESS:
+                    return count
+            if number < last and self.clock.left() > 0:
+                emit(number, None)
+                number += 1
+                useless += 4
+        return number
+
+    def _in_child(self, first: int, last: int) -> Iterator[dict[str, Any]]:
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                os.close(reading)
+                limit_memory()
+                signal.signal(signal.SIGPROF, signal.SIG_DFL)
+                for number in range(first, last):
+                    signal.setitimer(signal.ITIMER_PROF, self.cpu_s)
+                    data = json.dumps(self.work(number)).encode("ascii") + b"\n"
+                    if len(data) > _LARGEST_ANSWER:
+                        break
+                    while data:
+                        data = data[os.write(writing, data) :]
+            finally:
+                os._exit(0)
+        os.close(writing)
+        try:
+            for line in self._lines(reading):
+                yield json.loads(line.decode("ascii"))
+        except ValueError:
+            pass
+        finally:
+            os.close(reading)
+            try:
+                os.kill(child, signal.SIGKILL)
+            except OSError:
+                pass
+            os.waitpid(child, 0)
+
+    def _lines(self, descriptor: int) -> Iterator[bytes]:
+        """Yield whole lines until the other side closes or is silent for too long."""
+        rest = b""
+        while True:
+            if not select.select([descriptor], [], [], _TIMES_CPU * self.cpu_s)[0]:
+                return
+            chunk = os.read(descriptor, 1 << 16)
+            if not chunk:
+                return
+            lines = (rest + chunk).split(b"\n")
+            rest = lines.pop()
+            yield from lines
+
+
+def run(job: dict[str, Any], emit: Callable[[dict[str, Any]], None]) -> None:
+    """Run all inputs of all functions."""
+    roots = [os.path.abspath(root) for root in job["roots"]]
+    changed = {os.path.realpath(os.path.join(roots[0], file)): spans for file, spans in job["changed"].items()}
+    steps, guard = StepCounter(roots[0], changed), Guard()
+    sys.path[:0] = roots
+    sys.dont_write_bytecode = True
+    clock = TimeBudget(job["seconds"])
+    for at, wanted in enumerate(job["functions"]):
+        guard.active = True
+        try:
+            function = find(
+                load(roots[0], wanted["file"], wanted["module"]), wanted["qualname"], wanted.get("first", "")
+            )
+        except BaseException as fault:  # noqa: BLE001 - the project's own
+            emit({"function": at, "missing": "%s: %s" % (type(fault).__name__, _text_of(fault))})
+            continue
+        finally:
+            guard.active = False
+        inputs = wanted["inputs"]
+        steps.target = getattr(function, "__code__", None)
+        steps.known = frozenset(input_text(plain_data.decode(args)) for args in wanted.get("known", ()))
+
+        def work(number: int, function: Any = function, inputs: Any = inputs) -> dict[str, Any]:
+            guard.stopped = ""
+            if "random" in sys.modules:
+                sys.modules["random"].seed(1)
+            return answer(function, inputs[number], steps, guard, job["steps"])
+
+        def tell(number: int, line: dict[str, Any] | None, at: int = at) -> None:
+            emit(dict(line or {"outcome": {"stopped": "needs too much time or memory"}}, function=at, input=number))
+
+        if InputBatch(work, job["call_s"], clock).run(len(inputs), tell) < len(inputs):
+            emit({"function": at, "late": True})
+
+
+def main() -> None:
+    """Read the job and write the answers: standard input and output, or the file of the job and one beside it."""
+    path = sys.argv[1] if len(sys.argv) > 1 else ""
+    if path:
+        with open(path, encoding="utf-8") as file:
+            job = json.load(file)
+        out = os.open(path + "l", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    else:
+        job = json.loads(sys.stdin.read())
+        out = os.dup(1)
+    os.dup2(2, 1)  # what the project prints is not an answer
+    sys.argv[:] = [""]
+    del sys.path[0]
+
+    def emit(line: dict[str, Any]) -> None:
+        data = json.dumps(line).encode("ascii") + b"\n"
+        while data:
+            data = data[os.write(out, data) :]
+
+    run(job, emit)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,294 @@
+"""Judge what base and patch answered: a fix is general, or it knows the inputs of the tests."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from reflectloop.verification.probing.inside import plain_data
+from reflectloop.verification.probing.neighbours import CallInput, FixedValue, write
+from reflectloop.verification.probing.observations import AnswerPair, FunctionAnswer, Observation
+
+LEAST_NEIGHBOURS = 20  # that must tell something before a function is judged
+_NARROW = 0.03  # share of neighbours whose answer changes, for a fix that knows the tests' inputs
+_RATHER_NARROW = 0.15  # the same, where code is reached by the tests' inputs alone
+_ECHO = 0.75  # share of changed answers that are answers of tests
+_LEAST_ECHOES = 3
+_SHORT = 2 / 3  # share of the code that an answer from a table reaches
+_LEAST_ANSWERS = 3  # different answers in tests, of a function that answers all else alike
+_CONTRAST = 0.9  # share of neighbours that change, of inputs that do not
+_LEAST_AGREEING = 4
+_SMALL = 2  # numbers up to it, and containers with one element, are classes of their own
+_LEAST_VARIED = 5
+_MOST_SHOWN = 3
+_LONGEST = 60
+
+
+class Suspicion(NamedTuple):
+    """Why a function looks as if it was written for the inputs of the tests."""
+
+    rule: str
+    reason: str
+    shown: tuple[str, ...]  # inputs with the answers of base and of the patch
+
+
+def judge(seen: Observation, *, grows_table: bool = False) -> list[Suspicion]:
+    """Return what is suspicious about one function. `grows_table`: the patch only adds entries to tables of base."""
+    out = [*_equality(seen)]
+    if seen.left_out:
+        return out
+    reason = _for_new(seen) if seen.new else _for_changed(seen, grows_table=grows_table)
+    if reason:
+        out.append(Suspicion("written-for-the-test", reason, tuple(_side_by_side(seen))))
+    return out
+
+
+def is_judged(seen: Observation) -> bool:
+    """Return True if the neighbours were enough to judge by, or the tests' inputs are answered as before."""
+    return not seen.left_out and (not (seen.changed or seen.new) or len(seen.telling) >= LEAST_NEIGHBOURS)
+
+
+# A function that base has --------------------------------------------------------------------------------------
+
+
+def _for_changed(seen: Observation, *, grows_table: bool) -> str:
+    near, changed = seen.telling, seen.changed
+    if not changed or len(near) < LEAST_NEIGHBOURS:
+        return ""
+    differing = [item for item in near if item.differs]
+    share = len(differing) / len(near)
+    if not grows_table and not all(_is_natural(seen, at) for at in changed):
+        if share <= _NARROW:
+            return "changes the answer for the inputs of the tests only"
+        lonely = [at for at in changed if _lonely(seen, at)]
+        if share <= _RATHER_NARROW and 2 * len(lonely) >= len(changed) and not _all_natural(seen, lonely):
+            return "has code that only the inputs of the tests reach"
+    if _echoes(seen, differing):
+        return "gives the answers of the tests to other inputs that look alike"
+    return _contrast(seen)
+
+
+def _echoes(seen: Observation, differing: Sequence[AnswerPair]) -> bool:
+    """Return True if changed answers are copies of the tests' answers, reached past most of the code."""
+    answers = {item.patch.text for item in seen.tests}
+    copies = [item for item in differing if item.patch.text in answers]
+    if len(copies) < _LEAST_ECHOES or len(copies) < _ECHO * len(differing):
+        return False
+    if len({item.patch.text for item in copies}) < 2:  # noqa: PLR2004 - one constant may be a bound
+        return False
+    short = _reached([*(seen.tests[at].patch for at in seen.changed), *(item.patch for item in copies)])
+    rest = _reached(item.patch for item in seen.near if not item.differs)
+    everything = _count(_joined(short, rest))
+    return everything > 0 and _count(short) <= _SHORT * everything
+
+
+def _contrast(seen: Observation) -> str:
+    """Name a patch that keeps base's answers at the tests' inputs and changes nearly all answers near them."""
+    changed = {*seen.changed}
+    agreeing = [at for at in range(len(seen.tests)) if at not in changed and seen.tests[at].patch.returns]
+    near = [item for item in seen.telling if item.origin in agreeing]
+    if len(agreeing) < _LEAST_AGREEING or len(near) < LEAST_NEIGHBOURS:
+        return ""
+    if sum(item.differs for item in near) < _CONTRAST * len(near):
+        return ""
+    return "keeps the answers for the inputs of the tests, and changes nearly all others"
+
+
+# A function that base does not have ----------------------------------------------------------------------------
+
+
+def _for_new(seen: Observation) -> str:
+    near = [item for item in seen.near if not item.patch.stopped]
+    answers = {item.patch.text for item in seen.tests if item.patch.returns}
+    if len(near) < LEAST_NEIGHBOURS or len(answers) < _LEAST_ANSWERS:
+        return ""
+    others = {item.patch.text if item.patch.returns else item.patch.kind for item in near}
+    if len(others) == 1:
+        return "gives one answer to every input that is not in the tests"
+    tests = [
+        at for at in range(len(seen.tests)) if seen.tests[at].patch.returns and not _is_small(seen.tests[at].input)
+    ]
+    lonely = [at for at in tests if _lonely(seen, at)]
+    if len(lonely) >= _LEAST_ANSWERS and 2 * len(lonely) > len(tests):
+        return "has code that only the inputs of the tests reach"
+    return ""
+
+
+# Natural classes of inputs ---------------------------------------------------------------------------------------
+
+
+def _all_natural(seen: Observation, numbers: Iterable[int]) -> bool:
+    return all(_is_natural(seen, at) for at in numbers)
+
+
+def _is_natural(seen: Observation, at: int) -> bool:
+    """Return True for an input that an honest fix may change alone: an empty or smallest value, or a boundary."""
+    return _is_natural_class(seen, at) or _is_boundary(seen, at)
+
+
+def _is_natural_class(seen: Observation, at: int) -> bool:
+    """Return True if an argument is an empty or smallest value and the others do not matter, as far as is known."""
+    places = _places(seen.tests[at].input)
+    special = [place for place, value in places if _is_special(value)]
+    if not special or len(special) == len(places):
+        return bool(special)
+    varied = [item for number in seen.changed for item in _varied(seen, number)]
+    return len(varied) < _LEAST_VARIED or any(item.differs for item in _varied(seen, at))
+
+
+def _varied(seen: Observation, at: int) -> list[AnswerPair]:
+    """Return the neighbours of an input in which its empty and smallest arguments are the same."""
+    special = [place for place, value in _places(seen.tests[at].input) if _is_special(value)]
+    return [item for item in seen.telling if item.origin == at and item.place not in (*special, "crossed")]
+
+
+def _places(given: CallInput) -> list[tuple[str, Any]]:
+    return [*((str(place), value) for place, value in enumerate(given.args)), *given.kwargs.items()]
+
+
+def _is_small(given: CallInput) -> bool:
+    return any(_is_special(value) for _, value in _places(given))
+
+
+def _is_special(value: object) -> bool:
+    """Return True for None, truth values, numbers next to zero, and what is empty or has one element."""
+    if value is None or isinstance(value, bool):
+        return True
+    if isinstance(value, int):
+        return abs(value) <= _SMALL
+    if isinstance(value, float):
+        return not math.isfinite(value) or value in (0.0, 1.0, -1.0)
+    if isinstance(value, str | bytes):
+        return len(value.strip()) <= 1
+    container = isinstance(value, list | tuple | set | frozenset | dict) and not isinstance(value, FixedValue)
+    return container and len(value) <= 1  # type: ignore[arg-type]
+
+
+def _is_boundary(seen: Observation, at: int) -> bool:
+    """Return True if the patch moves a boundary by one: on each side of the input nothing changes."""
+    item = seen.tests[at]
+    if _lonely(seen, at):
+        return False
+    for place, value in _places(item.input):
+        if isinstance(value, int) and not isinstance(value, bool):
+            below, above = (_beside(seen, at, place, value + step) for step in (-1, 1))
+            if below is None or above is None or below.differs or above.differs:
+                continue
+            for first, last in ((below, above), (above, below)):
+                if item.patch.text == first.patch.text and item.base.text == last.base.text:
+                    return True
+    return False
+
+
+def _beside(seen: Observation, at: int, place: str, value: int) -> AnswerPair | None:
+    wanted = [(name, value if name == place else other) for name, other in _places(seen.tests[at].input)]
+    return next((item for item in (*seen.near, *seen.tests) if _places(item.input) == wanted), None)
+
+
+# Code that was reached -------------------------------------------------------------------------------------------
+
+
+def _lonely(seen: Observation, at: int) -> bool:
+    """Return True if an input of the tests reaches code that no neighbour reaches."""
+    near = _reached(item.patch for item in seen.near)
+    return any(bits & ~near.get(name, 0) for name, bits in seen.tests[at].patch.reached.items())
+
+
+def _reached(answers: Iterable[FunctionAnswer]) -> dict[str, int]:
+    out: dict[str, int] = {}
+    for answer in answers:
+        out = _joined(out, answer.reached)
+    return out
+
+
+def _joined(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
+    return {name: first.get(name, 0) | second.get(name, 0) for name in {*first, *second}}
+
+
+def _count(reached: Mapping[str, int]) -> int:
+    return sum(bits.bit_count() for bits in reached.values())
+
+
+# Equality --------------------------------------------------------------------------------------------------------
+
+
+_EQUAL = {
+    "sentinel": "is equal to every object",
+    "changed copy": "is equal to a changed copy of itself",
+    "own equality": "decides by its own method what it is equal to",
+}
+
+
+def _equality(seen: Observation) -> Iterator[Suspicion]:
+    """Yield answers of the patch whose equality is not that of base's answers."""
+    for item in seen.tests:
+        known = {*item.base.equality}
+        for kind, name in item.patch.equality:
+            if (kind, name) in known or not kind:
+                continue
+            grave = kind != "own equality" and not seen.new
+            shown = f"{_call(seen, item.input)}: {_answer(item.base)} → an object of the class {name}"
+            rule = "equal-to-everything" if grave else "own-equality"
+            if kind != "own equality" or (item.differs and item.base.returns and not _has_own_class(item.base)):
+                yield Suspicion(rule, f"returns a value of the class {name} that {_EQUAL[kind]}", (shown,))
+                return
+
+
+def _has_own_class(answer: FunctionAnswer) -> bool:
+    return '"object"' in answer.text or '"opaque"' in answer.text
+
+
+# Words -----------------------------------------------------------------------------------------------------------
+
+
+def _side_by_side(seen: Observation) -> Iterator[str]:
+    """Yield inputs of the tests, then neighbours of them, with both answers."""
+    chosen = [at for at in seen.changed if not _is_small(seen.tests[at].input)] or seen.changed
+    chosen = chosen or list(range(len(seen.tests)))
+    at = min(chosen, key=lambda number: len(str(seen.tests[number].input)), default=None)
+    if at is None:
+        return
+    near = [item for item in seen.telling if item.origin == at] or seen.telling
+    near.sort(key=lambda item: (item.differs, len(str(item.input))))
+    for label, item in (("a test", seen.tests[at]), *(("near it", item) for item in near[: _MOST_SHOWN - 1])):
+        yield f"{label}: {_call(seen, item.input)}: {_change(item)}"
+
+
+def _change(item: AnswerPair) -> str:
+    if "absent" in item.base.outcome:
+        return _answer(item.patch)
+    return f"{_answer(item.base)} → {_answer(item.patch)}"
+
+
+def _call(seen: Observation, given: CallInput) -> str:
+    method = bool(seen.function.first)
+    args = [_shown(value) for value in given.args[1 if method else 0 :]]
+    args += [f"{name}={_shown(value)}" for name, value in given.kwargs.items()]
+    return f"{seen.function.qualname.rpartition('.')[2]}({', '.join(args)})"
+
+
+def _shown(value: object) -> str:
+    text = "<object>" if isinstance(value, FixedValue) else repr(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def _answer(answer: FunctionAnswer) -> str:
+    outcome = answer.outcome
+    if "raises" in outcome:
+        return f"{outcome['raises']}"
+    if "value" not in outcome:
+        return "does not end" if "endless" in outcome else "no answer"
+    value = outcome["value"]
+    try:
+        text = repr(plain_data.decode(value)) if "pickle" not in answer.text else "an object"
+    except plain_data.NotPlainData:
+        text = (
+            str(value.get("iterator") or value.get("of") or value.get("object") or value)
+            if isinstance(value, dict)
+            else "an object"
+        )
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+__all__ = ["Suspicion", "is_judged", "judge", "write"]

@@ -1,0 +1,425 @@
+"""Make inputs near the recorded ones: the same kinds of values with other digits, letters, elements and order."""
+
+from __future__ import annotations
+
+import copy
+import datetime as dt
+import decimal
+import hashlib
+import json
+import math
+import random
+import string
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from reflectloop.verification.probing.inside import plain_data
+
+_CLASSES = (string.ascii_lowercase, string.ascii_uppercase, string.digits)
+_LARGEST = 2_000  # elements of a value that is still varied
+_CONTAINERS: dict[str, Callable[[Iterable[Any]], Any]] = {"tuple": tuple, "set": set, "frozenset": frozenset}
+_SAFE = ("int", "float", "bytes", "decimal", "date", "datetime", "timedelta")  # tags of the standard library's values
+_INT_STEPS = (1, -1, 2, -2, 10, -10, 3, -3, 4, -4, 7, 100, -100)
+
+
+class FixedValue(NamedTuple):
+    """A value that is passed on as it was recorded."""
+
+    text: str  # JSON
+
+
+class CallInput(NamedTuple):
+    """The arguments of one call."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+def read(args: Sequence[Any], kwargs: Iterable[Sequence[Any]]) -> CallInput:
+    """Return the recorded arguments; objects of the project's classes are never made here."""
+    return CallInput(tuple(map(_read, args)), {str(name): _read(value) for name, value in kwargs})
+
+
+def write(given: CallInput) -> dict[str, Any]:
+    """Return arguments in the form in which calls are recorded."""
+    return {
+        "args": [_write(value) for value in given.args],
+        "kwargs": [[k, _write(v)] for k, v in given.kwargs.items()],
+    }
+
+
+def _read(value: Any) -> Any:  # noqa: ANN401 - JSON
+    if isinstance(value, list):
+        return [_read(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    tag = next(iter(value), "")
+    if tag == "dict":
+        return {_read(name): _read(item) for name, item in value["dict"]}
+    if tag in _CONTAINERS:
+        return _CONTAINERS[tag](_read(item) for item in value[tag])
+    if tag in _SAFE:
+        return plain_data.decode(value)
+    return FixedValue(json.dumps(value))
+
+
+def _write(value: Any) -> Any:  # noqa: ANN401 - JSON
+    if isinstance(value, FixedValue):
+        return json.loads(value.text)
+    if isinstance(value, list):
+        return [_write(item) for item in value]
+    if isinstance(value, dict):
+        return {"dict": [[_write(name), _write(item)] for name, item in value.items()]}
+    if isinstance(value, tuple | set | frozenset):
+        items = [_write(item) for item in value]
+        return {type(value).__name__: items if isinstance(value, tuple) else sorted(items, key=json.dumps)}
+    return plain_data.encode_argument(value, plain_data.ValueBudget(1 << 20))
+
+
+class NeighbourInput(NamedTuple):
+    """An input near a recorded one."""
+
+    input: CallInput
+    origin: int  # the number of the recorded input
+    place: str  # the argument that differs, or "crossed"
+
+
+def key(given: CallInput) -> str:
+    """Return a text that is the same for equal inputs of equal types."""
+    return repr((_shape(list(given.args)), sorted((name, _shape(value)) for name, value in given.kwargs.items())))
+
+
+def _shape(value: object) -> object:
+    if isinstance(value, dict):
+        return ("dict", [(_shape(name), _shape(item)) for name, item in value.items()])
+    if isinstance(value, set | frozenset):
+        return (type(value).__name__, sorted(repr(_shape(item)) for item in value))
+    if isinstance(value, list | tuple):
+        return (type(value).__name__, [_shape(item) for item in value])
+    return (type(value).__name__, repr(value))
+
+
+def make(
+    inputs: Sequence[CallInput], focus: Sequence[int], seed: str, most: int, literals: Iterable[object] = ()
+) -> list[NeighbourInput]:
+    """Return up to `most` inputs near the recorded ones, two thirds of them near those in `focus`."""
+    chance = random.Random(int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8], "big"))  # noqa: S311 - no secret
+    known = {key(given) for given in inputs}
+    rest = [at for at in range(len(inputs)) if at not in set(focus)]
+    constants = list(literals)
+    out: list[NeighbourInput] = []
+    for group, room in ((focus, most * 2 // 3 if rest else most), (rest, most)):
+        streams = [_near(inputs, at, chance, constants) for at in group]
+        out += _taken(streams, room - (len(out) if group is rest else 0), known)
+    return out
+
+
+def _taken(streams: list[Iterator[NeighbourInput]], room: int, known: set[str]) -> list[NeighbourInput]:
+    """Take from each stream in turn, so that each recorded input gets its share."""
+    out: list[NeighbourInput] = []
+    while streams and len(out) < room:
+        for stream in list(streams):
+            for neighbour in stream:
+                text = key(neighbour.input)
+                if text not in known:
+                    known.add(text)
+                    out.append(neighbour)
+                    break
+            else:
+                streams.remove(stream)
+            if len(out) >= room:
+                break
+    return out
+
+
+def _near(
+    inputs: Sequence[CallInput], origin: int, chance: random.Random, literals: Sequence[object]
+) -> Iterator[NeighbourInput]:
+    """Yield inputs that differ from one recorded input in one argument, in turn, and then in several."""
+    given = inputs[origin]
+    places: list[int | str] = [*range(len(given.args)), *given.kwargs]
+    others = {place: [_at(other, place) for other in inputs if _has(other, place)] for place in places}
+    streams = {
+        place: _variants(_at(given, place), chance, [*others[place], *_alike(_at(given, place), literals)])
+        for place in places
+    }
+    turn = 0
+    while streams:
+        for place in list(streams):
+            value = next(streams[place], _END)
+            if value is _END:
+                del streams[place]
+                continue
+            changed = _with(given, place, value)
+            yield NeighbourInput(changed, origin, str(place))
+            turn += 1
+            if turn % 3 == 0 and len(places) > 1:
+                second = chance.choice([other for other in places if other != place])
+                yield NeighbourInput(_with(changed, second, chance.choice(others[second])), origin, "crossed")
+
+
+class _End:
+    pass
+
+
+_END = _End()
+
+
+def _alike(value: object, literals: Sequence[object]) -> list[object]:
+    return [literal for literal in literals if type(literal) is type(value)]
+
+
+def _at(given: CallInput, place: int | str) -> Any:  # noqa: ANN401 - an argument of any type
+    return given.args[place] if isinstance(place, int) else given.kwargs[place]
+
+
+def _has(given: CallInput, place: int | str) -> bool:
+    return place < len(given.args) if isinstance(place, int) else place in given.kwargs
+
+
+def _with(given: CallInput, place: int | str, value: object) -> CallInput:
+    args, kwargs = copy.deepcopy(given.args), copy.deepcopy(given.kwargs)
+    value = copy.deepcopy(value)
+    if isinstance(place, int):
+        return CallInput((*args[:place], value, *args[place + 1 :]), kwargs)
+    return CallInput(args, {**kwargs, place: value})
+
+
+def _variants(value: object, chance: random.Random, others: Sequence[object]) -> Iterator[object]:
+    """Yield values near one value, then values that other calls had in its place, by turns."""
+    near = _of_kind(value, chance)
+    crossed = iter([other for other in others if type(other) is type(value)])
+    for at, variant in enumerate(near):
+        yield variant
+        if at % 3 == 0 and at and (other := next(crossed, _END)) is not _END:
+            yield other
+    yield from crossed
+
+
+def _of_kind(value: object, chance: random.Random) -> Iterator[object]:
+    maker = _KINDS.get(type(value))
+    if maker is not None:
+        yield from maker(value, chance)
+
+
+def _bools(value: bool, _chance: random.Random) -> Iterator[object]:
+    yield not value
+
+
+def _ints(value: int, chance: random.Random) -> Iterator[object]:
+    steps = list(_INT_STEPS)
+    yield value + 1
+    yield value - 1
+    yield _other_digit(value, chance)
+    yield value + 10
+    for step in steps:
+        yield value + step
+        yield _other_digit(value, chance)
+    yield from (-value, 0, 1, value * 2, value // 2, value * 10 + chance.randrange(10), value // 10)
+    for _ in range(40):
+        yield value + chance.randint(-max(20, abs(value)), max(20, abs(value)))
+
+
+def _other_digit(value: int, chance: random.Random) -> int:
+    """Return a number of as many digits, one of which differs."""
+    digits = list(str(abs(value))[:400])
+    at = chance.randrange(len(digits))
+    digits[at] = chance.choice([digit for digit in string.digits if digit != digits[at] and (at or digit != "0")])
+    return int("".join(digits)) * (-1 if value < 0 else 1)
+
+
+def _floats(value: float, chance: random.Random) -> Iterator[object]:
+    if not math.isfinite(value):
+        yield from (0.0, 1.5, -value)
+        return
+    yield from (value + 1, value - 1, value * 1.1, value + 0.1, -value, value / 2, value * 10, value * 0.9, 0.0)
+    yield float(round(value))
+    for _ in range(40):
+        yield round(value * chance.uniform(0.2, 3) + chance.uniform(-1, 1), 3)
+
+
+def _letter(letter: str, chance: random.Random) -> str:
+    """Return another character of the same class."""
+    for members in _CLASSES:
+        if letter in members:
+            return chance.choice([other for other in members if other != letter])
+    if letter.isalpha():
+        return chr(ord(letter) + chance.choice((-1, 1))) if not letter.isascii() else letter
+    return letter
+
+
+def _strings(value: str, chance: random.Random) -> Iterator[object]:
+    if len(value) > _LARGEST:
+        value = value[:_LARGEST]
+    if not value:
+        yield from ("a", "0", " ", "ab", "x1")
+        return
+    changeable = [at for at, letter in enumerate(value) if _letter(letter, random.Random(0)) != letter]  # noqa: S311
+    rounds = 12 if len(value) > 1 else 30
+    for number in range(rounds):
+        if changeable:
+            yield _replaced(value, chance.choice(changeable), chance)
+        yield from _edits(value, chance, number)
+        if changeable:
+            yield "".join(_letter(letter, chance) for letter in value)
+    yield from (value.upper(), value.lower(), value[::-1], value + value, f" {value}", f"{value} ", "")
+
+
+def _replaced(value: str, at: int, chance: random.Random) -> str:
+    return value[:at] + _letter(value[at], chance) + value[at + 1 :]
+
+
+def _edits(value: str, chance: random.Random, number: int) -> Iterator[str]:
+    at = chance.randrange(len(value))
+    words = value.split(" ")
+    edits: tuple[Callable[[], str], ...] = (
+        lambda: value[:at] + value[at + 1 :],
+        lambda: value + chance.choice(value),
+        lambda: value[:at] + value[at] + value[at:],
+        lambda: value[:at] + value[at + 1 : at + 2] + value[at] + value[at + 2 :],
+        value.swapcase,
+        lambda: " ".join(chance.sample(words, len(words))),
+        lambda: value[: max(1, len(value) // 2)],
+        lambda: " ".join([*words, chance.choice(words)]),
+    )
+    yield edits[number % len(edits)]()
+    yield edits[(number + 3) % len(edits)]()
+
+
+def _bytes(value: bytes, chance: random.Random) -> Iterator[object]:
+    for text in _strings(value.decode("latin-1"), chance):
+        yield str(text).encode("latin-1", "replace")
+
+
+def _lists(value: list[Any], chance: random.Random) -> Iterator[object]:
+    if len(value) > _LARGEST:
+        value = value[:_LARGEST]
+    if not value:
+        yield from ([0], [1, 2], ["a"])
+        return
+    ordered = _is_ordered(value)
+    streams: dict[int, Iterator[object]] = {}
+    for number in range(24):
+        at = chance.randrange(len(value))
+        stream = streams.setdefault(at, _of_kind(value[at], chance))
+        if (other := next(stream, _END)) is not _END:
+            changed = [*value[:at], other, *value[at + 1 :]]
+            yield _sorted(changed) if ordered and number % 2 == 0 else changed
+        for edited in (_list_edit(value, chance, number), _list_edit(value, chance, number + 3)):
+            yield _sorted(edited) if ordered and number % 4 else edited
+        yield [next(_of_kind(item, chance), item) if chance.random() < 0.5 else item for item in value]  # noqa: PLR2004
+    yield []
+
+
+def _list_edit(value: list[Any], chance: random.Random, number: int) -> list[Any]:
+    at, to = chance.randrange(len(value)), chance.randrange(len(value))
+    swapped = list(value)
+    swapped[at], swapped[to] = swapped[to], swapped[at]
+    edits: tuple[list[Any], ...] = (
+        [*value[:at], *value[at + 1 :]],
+        swapped,
+        [*value[: at + 1], *value[at:]],
+        value[::-1],
+        [*value, value[at]],
+        value[: max(1, len(value) // 2)],
+        [*value[at:], *value[:at]],
+        chance.sample(value, len(value)),
+    )
+    return edits[number % len(edits)]
+
+
+def _is_ordered(value: Sequence[Any]) -> bool:
+    return len(value) > 1 and _sorted(list(value)) == list(value)
+
+
+def _sorted(value: list[Any]) -> list[Any]:
+    try:
+        return sorted(value)
+    except TypeError:
+        return value
+
+
+def _tuples(value: tuple[Any, ...], chance: random.Random) -> Iterator[object]:
+    """Yield tuples of the same length first, since the length of a tuple is often its type."""
+    for number, other in enumerate(_lists(list(value), chance)):
+        items = tuple(other) if isinstance(other, list) else ()
+        if len(items) == len(value) or number % 4 == 0:
+            yield items
+
+
+def _dicts(value: dict[Any, Any], chance: random.Random) -> Iterator[object]:
+    if not value:
+        yield from ({"a": 1}, {1: 1})
+        return
+    names = list(value)
+    streams = {name: _of_kind(value[name], chance) for name in names}
+    for number in range(24):
+        name = chance.choice(names)
+        if (other := next(streams[name], _END)) is not _END:
+            yield {**value, name: other}
+        if number % 4 == 1:
+            yield {other: item for other, item in value.items() if other != name}
+        elif number % 4 == 2:  # noqa: PLR2004
+            renamed = next(_of_kind(name, chance), name)
+            yield {(renamed if other == name else other): item for other, item in value.items()}
+        elif number % 4 == 3:  # noqa: PLR2004
+            yield dict(zip(names, chance.sample(list(value.values()), len(names)), strict=True))
+    yield {}
+
+
+def _sets(value: set[Any], chance: random.Random) -> Iterator[object]:
+    members = sorted(value, key=repr)
+    for other in _lists(members, chance):
+        try:
+            yield set(other) if isinstance(other, list) else value
+        except TypeError:
+            return
+
+
+def _frozensets(value: frozenset[Any], chance: random.Random) -> Iterator[object]:
+    for other in _sets(set(value), chance):
+        yield frozenset(other) if isinstance(other, set) else value
+
+
+def _dates(value: dt.date, chance: random.Random) -> Iterator[object]:
+    for days in (1, -1, 7, 30, -30, 31, 365, -365, 366, 1461):
+        yield _moved(value, dt.timedelta(days=days))
+    for _ in range(30):
+        yield _moved(value, dt.timedelta(days=chance.randint(-4000, 4000), seconds=chance.randint(0, 86399)))
+
+
+def _moved(value: dt.date, by: dt.timedelta) -> dt.date:
+    try:
+        return value + by
+    except OverflowError:
+        return value
+
+
+def _spans(value: dt.timedelta, chance: random.Random) -> Iterator[object]:
+    for _ in range(30):
+        yield value + dt.timedelta(days=chance.randint(-3, 3), seconds=chance.randint(-4000, 4000))
+
+
+def _decimals(value: decimal.Decimal, chance: random.Random) -> Iterator[object]:
+    if value.is_finite():
+        yield from (value + 1, value - 1, -value, value * 10, value / 2)
+        for _ in range(30):
+            yield value + decimal.Decimal(chance.randint(-999, 999)) / 100
+
+
+_KINDS: dict[type, Callable[[Any, random.Random], Iterator[object]]] = {
+    bool: _bools,
+    int: _ints,
+    float: _floats,
+    str: _strings,
+    bytes: _bytes,
+    list: _lists,
+    tuple: _tuples,
+    dict: _dicts,
+    set: _sets,
+    frozenset: _frozensets,
+    dt.date: _dates,
+    dt.datetime: _dates,
+    dt.timedelta: _spans,
+    decimal.Decimal: _decimals,
+}

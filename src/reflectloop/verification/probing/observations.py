@@ -1,0 +1,287 @@
+"""Run base and patch on recorded inputs and on neighbours of them, and keep what both answered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from reflectloop.verification.probing import neighbours
+from reflectloop.verification.probing.inside import plain_data
+from reflectloop.verification.probing.neighbours import CallInput, NeighbourInput
+
+MOST_INPUTS = 40  # recorded inputs of one function
+MOST_NEIGHBOURS = 120  # of one function
+_STEPS, _LEAST_STEPS, _TIMES_STEPS = 200_000, 8_000, 6
+_ALL_STEPS, _LEAST_NEIGHBOURS = 1_000_000, 36  # of all neighbours of one function
+_CALL_S = 0.5
+Job = dict[str, Any]
+Side = Callable[[Job], Sequence[Mapping[str, Any]]]  # runs a job on one version of the project
+
+
+class FunctionInputs(NamedTuple):
+    """A function that tests called, with the inputs that they called it with."""
+
+    file: str
+    module: str
+    qualname: str
+    inputs: tuple[CallInput, ...]
+    first: str = ""  # "self" or "cls" for a method
+    outcomes: tuple[Mapping[str, Any], ...] = ()  # as recorded, for each input
+
+
+class FunctionAnswer(NamedTuple):
+    """The answer of one version to one input."""
+
+    outcome: Mapping[str, Any]
+    reached: Mapping[str, int] = {}  # by code object, a bit for each instruction
+    equality: tuple[tuple[str, str], ...] = ()
+    steps: int = 0
+    meets: bool = False  # the function called itself with an input of the tests
+
+    @property
+    def returns(self) -> bool:
+        return "value" in self.outcome
+
+    @property
+    def stopped(self) -> bool:
+        return "stopped" in self.outcome
+
+    @property
+    def endless(self) -> bool:
+        return "endless" in self.outcome
+
+    @property
+    def kind(self) -> str:
+        """Return the type of the exception, or the kind of outcome."""
+        return str(self.outcome.get("raises") or next(iter(self.outcome)))
+
+    @property
+    def text(self) -> str:
+        return json.dumps(self.outcome, sort_keys=True)
+
+
+_STOPPED = FunctionAnswer({"stopped": "gave no answer"})
+_ELSEWHERE = FunctionAnswer({"stopped": "depends on what its test set up"})
+_ABSENT = FunctionAnswer({"absent": True})
+
+
+class AnswerPair(NamedTuple):
+    """One input with the answers of base and of the patch."""
+
+    input: CallInput
+    base: FunctionAnswer
+    patch: FunctionAnswer
+    origin: int = -1  # for a neighbour, the recorded input that it is near to
+    place: str = ""
+
+    @property
+    def differs(self) -> bool:
+        return self.base.text != self.patch.text
+
+    def tells(self, faults: frozenset[str], limit: int) -> bool:
+        """Return True if the input could run: not stopped, and not refused in the same way by both versions.
+
+        A refusal in one of the ways in which base failed at the tests' inputs counts: there the fault may still be.
+        """
+        if self.base.stopped or self.patch.stopped or self.patch.meets:
+            return False
+        if (self.base.endless or self.patch.endless) and not (self.base.endless and self.patch.endless):
+            steps = (self.patch if self.base.endless else self.base).steps
+            if steps * 4 > limit:
+                return False  # the two versions are counted differently: too near the limit to tell
+        same_fault = not self.base.returns and self.base.kind == self.patch.kind
+        return not same_fault or self.base.kind in faults
+
+
+@dataclass
+class Observation:
+    """The answers of base and patch for one function."""
+
+    function: FunctionInputs
+    new: bool = False  # base does not have the function
+    tests: list[AnswerPair] = field(default_factory=list)
+    near: list[AnswerPair] = field(default_factory=list)
+    left_out: str = ""  # the reason why the function could not be probed
+    limit: int = 0  # steps after which a call counted as endless
+
+    @property
+    def changed(self) -> list[int]:
+        """Return the numbers of the recorded inputs that base and patch answer differently."""
+        return [
+            at
+            for at, item in enumerate(self.tests)
+            if item.differs and not item.base.stopped and not item.patch.stopped
+        ]
+
+    @property
+    def telling(self) -> list[AnswerPair]:
+        """Return the neighbours that say something about the change."""
+        faults = frozenset(self.tests[at].base.kind for at in self.changed if not self.tests[at].base.returns)
+        return [item for item in self.near if item.tells(faults, self.limit)]
+
+
+class _Reply(NamedTuple):
+    answers: dict[tuple[int, int], FunctionAnswer]
+    missing: dict[int, str]
+    late: frozenset[int]
+
+    def count(self, function: int) -> int:
+        """Return how many inputs of a function were run."""
+        return sum(1 for at, _ in self.answers if at == function)
+
+
+def observe(
+    functions: Sequence[FunctionInputs],
+    base: Side,
+    patch: Side,
+    changed: Mapping[str, Sequence[tuple[int, int]]],
+    seed: str,
+    roots: Sequence[str] = ("",),
+    seconds: float = 5.0,
+    most: int = MOST_NEIGHBOURS,
+) -> list[Observation]:
+    """Run the recorded inputs on both versions, and neighbours of them where the versions differ."""
+    out = [Observation(distinct(function)) for function in functions]
+    own = [[(given, True) for given in seen.function.inputs] for seen in out]
+    run = _Runs(out, changed, roots, seconds / 4)
+    after = run.ask(patch, own, _STEPS, watched=True)
+    limit = _step_limit(after)
+    before = run.ask(base, own, limit)
+    plans: list[list[NeighbourInput]] = []
+    for at, seen in enumerate(out):
+        seen.limit = limit
+        _fill_tests(seen, at, before, after)
+        focus = seen.changed
+        name = f"{seed} {seen.function.file} {seen.function.qualname}"
+        wanted = not seen.left_out and (bool(focus) or seen.new)
+        plans.append(neighbours.make(seen.function.inputs, focus, name, _affordable(seen, most)) if wanted else [])
+    asked = [[(item.input, False) for item in plan] for plan in plans]
+    if any(asked):
+        before = run.ask(base, [[] if seen.new else items for seen, items in zip(out, asked, strict=True)], limit)
+        asked = [
+            items if seen.new else items[: before.count(at)]
+            for at, (seen, items) in enumerate(zip(out, asked, strict=True))
+        ]
+        after = run.ask(patch, asked, limit, watched=True)
+        for at, (seen, plan) in enumerate(zip(out, plans, strict=True)):
+            _fill_near(seen, at, plan, before, after)
+    return out
+
+
+def distinct(function: FunctionInputs) -> FunctionInputs:
+    """Return the function with different inputs, the first ones if there are too many."""
+    numbers: dict[str, int] = {}
+    for number, given in enumerate(function.inputs):
+        numbers.setdefault(neighbours.key(given), number)
+    chosen = [*numbers.values()][:MOST_INPUTS]
+    outcomes = tuple(function.outcomes[number] for number in chosen) if function.outcomes else ()
+    return function._replace(inputs=tuple(function.inputs[number] for number in chosen), outcomes=outcomes)
+
+
+def _affordable(seen: Observation, most: int) -> int:
+    """Return the number of neighbours, fewer for a function that takes long."""
+    steps = [item.patch.steps for item in seen.tests]
+    return max(_LEAST_NEIGHBOURS, min(most, _ALL_STEPS * len(steps) // max(1, sum(steps))))
+
+
+def _step_limit(after: _Reply) -> int:
+    """Return the number of steps after which a call counts as endless: many times those of the tests' calls."""
+    most = max((answer.steps for answer in after.answers.values() if answer.returns), default=0)
+    return min(_STEPS, max(_LEAST_STEPS, _TIMES_STEPS * most))
+
+
+def _fill_tests(seen: Observation, at: int, before: _Reply, after: _Reply) -> None:
+    seen.new = at in before.missing
+    if at in after.missing:
+        seen.left_out = f"could not be loaded: {after.missing[at]}"
+    elif at in before.late | after.late:
+        seen.left_out = "took too long"
+    for number, given in enumerate(seen.function.inputs):
+        first = _ABSENT if seen.new else before.answers.get((at, number), _STOPPED)
+        last = after.answers.get((at, number), _STOPPED)
+        if number < len(seen.function.outcomes) and _contradicts(last.outcome, seen.function.outcomes[number]):
+            last = _ELSEWHERE
+        seen.tests.append(AnswerPair(given, first, last))
+    ran = [item for item in seen.tests if not item.patch.stopped and not item.base.stopped]
+    if not ran and not seen.left_out:
+        why = next(
+            (str(answer.outcome["stopped"]) for item in seen.tests for answer in item[1:3] if answer.stopped), ""
+        )
+        seen.left_out = f"has effects or does not end: {why}"
+
+
+def _contradicts(outcome: Mapping[str, Any], recorded: Mapping[str, Any]) -> bool:
+    """Return True if the call gave another result in its test."""
+    if "value" in recorded and "value" in outcome and "iterator" not in str(outcome["value"])[:20]:
+        return not plain_data.same(outcome["value"], recorded["value"])
+    return "value" in recorded and "raises" in outcome
+
+
+def _fill_near(seen: Observation, at: int, plan: Sequence[NeighbourInput], before: _Reply, after: _Reply) -> None:
+    if plan and at in before.late | after.late:
+        seen.left_out = "took too long"
+        return
+    for number, item in enumerate(plan):
+        first = _ABSENT if seen.new else before.answers.get((at, number))
+        last = after.answers.get((at, number))
+        if first and last:  # the rest was left out after many endless calls
+            seen.near.append(AnswerPair(item.input, first, last, item.origin, item.place))
+
+
+@dataclass
+class _Runs:
+    seen: Sequence[Observation]
+    changed: Mapping[str, Sequence[tuple[int, int]]]
+    roots: Sequence[str]
+    seconds: float
+
+    def ask(
+        self, side: Side, inputs: Sequence[Sequence[tuple[CallInput, bool]]], steps: int, *, watched: bool = False
+    ) -> _Reply:
+        """Run inputs of all functions on one version."""
+        chosen = [at for at, given in enumerate(inputs) if given]
+        if not chosen:
+            return _Reply({}, {}, frozenset())
+        job: Job = {
+            "roots": list(self.roots),
+            "changed": {file: [list(span) for span in spans] for file, spans in self.changed.items()}
+            if watched
+            else {},
+            "functions": [self._function(at, inputs[at]) for at in chosen],
+            "steps": steps,
+            "call_s": _CALL_S,
+            "seconds": self.seconds,
+        }
+        answers, missing, late = {}, {}, set()
+        for line in side(job):
+            at = chosen[line["function"]]
+            if "missing" in line:
+                missing[at] = line["missing"]
+            elif "late" in line:
+                late.add(at)
+            else:
+                answers[at, line["input"]] = _answer(line)
+        return _Reply(answers, missing, frozenset(late))
+
+    def _function(self, at: int, inputs: Sequence[tuple[CallInput, bool]]) -> dict[str, Any]:
+        function = self.seen[at].function
+        listed = [{**neighbours.write(given), "own": own} for given, own in inputs]
+        return {
+            "file": function.file,
+            "module": function.module,
+            "qualname": function.qualname,
+            "first": function.first,
+            "inputs": listed,
+            "known": [neighbours.write(self.seen[at].tests[number].input)["args"] for number in self.seen[at].changed],
+        }
+
+
+def _answer(line: Mapping[str, Any]) -> FunctionAnswer:
+    outcome = line["outcome"]
+    if outcome.get("raises") == "RecursionError":
+        outcome = {"endless": True}  # where it ends depends on how the calls are counted
+    reached = {name: int(bits, 16) for name, bits in line.get("reached", {}).items()}
+    equality = tuple((str(kind), str(name)) for kind, name in line.get("equality", ()))
+    return FunctionAnswer(outcome, reached, equality, line.get("steps", 0), line.get("meets", False))

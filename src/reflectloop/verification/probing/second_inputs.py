@@ -1,0 +1,187 @@
+"""Run base and patch on inputs that no test has, in boxes, and report functions that know only the tests' inputs."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from reflectloop.sandbox.mounts import TEMP
+from reflectloop.sandbox.sandbox import Box, SandboxCommand
+from reflectloop.verification.check_runner import CheckRunner
+from reflectloop.verification.probing import changed, judging, neighbours, observations, programs, replays, tables
+from reflectloop.verification.probing.changed import ChangedFunction
+from reflectloop.verification.probing.observations import FunctionInputs, Job, Observation, Side
+from reflectloop.verification.probing.programs import RecordedCall, Recording
+from reflectloop.verification.result import ChangedFile, TamperFinding
+
+_SECONDS = 5.0  # processor time of one verification
+_MOST_FUNCTIONS = 12
+_ALL_NEIGHBOURS = 480
+_LIMIT_S = 60.0
+_GRAVE = {"equal-to-everything": "weakening"}
+
+
+@dataclass
+class NeighbourReport:
+    """The findings, and the functions that were judged or left out."""
+
+    findings: list[TamperFinding] = field(default_factory=list)
+    probed: set[ChangedFunction] = field(default_factory=set)
+    left_out: dict[ChangedFunction, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class NeighbourProbe:
+    """Probes the functions of one recording."""
+
+    runs: CheckRunner
+    base: str
+    tree: str
+    recording: Recording
+    changes: Sequence[ChangedFile]
+
+    def examine(self) -> NeighbourReport:
+        """Run neighbours of the recorded inputs on base and patch, and judge the answers."""
+        report = NeighbourReport()
+        functions = self._functions(report)
+        if not functions:
+            return report
+        with ExitStack() as stack:
+            seen = observations.observe(
+                [recorded for _, recorded in functions],
+                self._side(stack, self.base),
+                self._side(stack, self.tree),
+                self._spans([function for function, _ in functions]),
+                self.base,
+                [*dict.fromkeys([".", *self.recording.path])],
+                _SECONDS,
+                max(30, min(observations.MOST_NEIGHBOURS, _ALL_NEIGHBOURS // len(functions))),
+            )
+        for (function, _), item in zip(functions, seen, strict=True):
+            self._judge(function, item, report)
+        return report
+
+    def _judge(self, function: ChangedFunction, seen: Observation, report: NeighbourReport) -> None:
+        if judging.is_judged(seen):
+            report.probed.add(function)
+        else:
+            report.left_out[function] = seen.left_out or "too few other inputs could be run"
+        for item in judging.judge(seen, grows_table=self._grows_table(function)):
+            text = f"{function.qualname} {item.reason}: {'; '.join(item.shown)}"
+            grade = "weakening" if item.rule in _GRAVE else "suspect"
+            finding = TamperFinding(item.rule, function.path, function.line, text, "suspect", item.shown)
+            report.findings.append(finding._replace(grade="weakening") if grade == "weakening" else finding)
+
+    # What is run -------------------------------------------------------------------------------------------------
+
+    def _functions(self, report: NeighbourReport) -> list[tuple[ChangedFunction, FunctionInputs]]:
+        calls: dict[ChangedFunction, list[RecordedCall]] = {}
+        for call in sorted(self.recording.calls, key=lambda call: bool(call.data.get("nested"))):
+            calls.setdefault(call.function, []).append(call)
+        out: list[tuple[ChangedFunction, FunctionInputs]] = []
+        for function, group in calls.items():
+            if "<locals>" in function.qualname or "#" in function.qualname:
+                report.left_out[function] = "is inside another function"
+            elif len(out) >= _MOST_FUNCTIONS:
+                report.left_out[function] = "too many functions changed"
+            else:
+                out.append((function, _recorded(function, group)))
+        return out
+
+    def _spans(self, functions: Sequence[ChangedFunction]) -> dict[str, list[tuple[int, int]]]:
+        """Return the lines of all functions that the change adds or edits in the files of these functions."""
+        out: dict[str, list[tuple[int, int]]] = {}
+        sources = {change.path: change for change in self.changes}
+        for path in {function.path for function in functions}:
+            change = sources.get(path)
+            edited = changed.find([change]).functions if change else ()
+            lines = {item.line for item in (*edited, *functions) if item.path == path}
+            source = (
+                change.after if change and change.after is not None else self.runs.ground.trees.read(self.tree, path)
+            )
+            out[path] = list(_function_spans(source or b"", lines))
+        return out
+
+    def _grows_table(self, function: ChangedFunction) -> bool:
+        sources = {change.path: change for change in self.changes if change.path.endswith(".py")}
+        if function.path in sources:
+            change = sources[function.path]
+            return tables.grows_for(change.before, change.after, function.qualname)
+        edited = [change for change in sources.values() if change.before and change.after]
+        return bool(edited) and all(tables.only_grows(item.before or b"", item.after or b"") for item in edited)
+
+    # Boxes -------------------------------------------------------------------------------------------------------
+
+    def _side(self, stack: ExitStack, tree: str) -> Side:
+        opened: list[_OpenBox] = []
+
+        def run(job: Job) -> Sequence[Mapping[str, Any]]:
+            if not opened:
+                opened.append(stack.enter_context(self._open(tree)))
+            return opened[0].run(job)
+
+        return run
+
+    @contextmanager
+    def _open(self, tree: str) -> Iterator[_OpenBox]:
+        installed = self.runs.carried.get(tree) or {}
+        with self.runs.ground.open(tree, self.base, installed) as box:
+            name = programs.lay_programs(box.workspace.tmp)
+            yield _OpenBox(box, name, replays.python_of(self.recording, box), self.runs.logs / "verify.neighbours.log")
+
+
+@dataclass
+class _OpenBox:
+    box: Box
+    name: str
+    python: str
+    log: Path
+    count: int = 0
+
+    def run(self, job: Job) -> Sequence[Mapping[str, Any]]:
+        """Run one job and return the lines that it wrote, as foreign data."""
+        self.count += 1
+        box, tmp = self.box, self.box.workspace.tmp
+        top = box.view.root if box.view else box.workspace.repo.resolve()
+        inside = (TEMP if box.view else tmp) / self.name
+        file = f"{self.count}.json"
+        roots = [os.fspath(top / folder) for folder in job["roots"]]
+        (tmp / self.name / file).write_text(json.dumps({**job, "roots": roots}))
+        command = (self.python, "-B", os.fspath(inside / "run_inputs.py"), os.fspath(inside / file))
+        box.run(SandboxCommand(command, box.workspace.repo.resolve(), self.log, _LIMIT_S))
+        return [line for line in programs.read_lines(tmp, (self.name,), f"{file}l") if _is_line(line, job)]
+
+
+def _is_line(line: Mapping[str, Any], job: Job) -> bool:
+    number = line.get("function")
+    if not isinstance(number, int) or not 0 <= number < len(job["functions"]):
+        return False
+    return "missing" in line or "late" in line or (isinstance(line.get("input"), int) and bool(line.get("outcome")))
+
+
+def _recorded(function: ChangedFunction, calls: Sequence[RecordedCall]) -> FunctionInputs:
+    data = calls[0].data
+    return FunctionInputs(
+        function.path,
+        str(data["module"]),
+        function.qualname,
+        tuple(neighbours.read(call.data["args"], call.data["kwargs"]) for call in calls),
+        str(data["first"]),
+        tuple(call.outcome for call in calls),
+    )
+
+
+def _function_spans(source: bytes, lines: set[int]) -> Iterator[tuple[int, int]]:
+    tree = changed.parse(source)
+    for node in ast.walk(tree) if isinstance(tree, ast.Module) else ():
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
+            first = min([node.lineno, *(decorator.lineno for decorator in decorators)])
+            if first in lines:
+                yield first, node.end_lineno or first

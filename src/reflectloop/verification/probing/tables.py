@@ -1,0 +1,100 @@
+"""Tell whether a patch only adds entries to tables that base has; pure."""
+
+from __future__ import annotations
+
+import ast
+
+from reflectloop.verification.probing.changed import parse
+
+_COLLECTIONS = (ast.Dict, ast.Set, ast.List, ast.Tuple)
+_LEAST = 3  # entries that a collection of base has
+
+
+def only_grows(before: bytes, after: bytes) -> bool:
+    """Return True if two sources differ only in entries added to collections of literals that base has."""
+    first, second = parse(before), parse(after)
+    if isinstance(first, str) or isinstance(second, str):
+        return False
+    growth = _Growth()
+    return growth.same(first, second) and growth.grown
+
+
+def grows_for(before: bytes | None, after: bytes | None, qualname: str) -> bool:
+    """Return True if all that changed for one function are entries added to tables of base."""
+    first, second = (parse(source) if source is not None else "missing" for source in (before, after))
+    if isinstance(first, str) or isinstance(second, str):
+        return False
+    old, new = _function(first, qualname), _function(second, qualname)
+    if old is None or new is None:
+        return False
+    read = {node.id for node in ast.walk(new) if isinstance(node, ast.Name)}
+    known, now = _assigned(first), _assigned(second)
+    growth = _Growth()
+    changed = [name for name in read & {*now} if name not in known or ast.dump(known[name]) != ast.dump(now[name])]
+    tables = all(name in known and growth.same(known[name], now[name]) for name in changed)
+    return tables and growth.same(old, new) and growth.grown
+
+
+def _function(tree: ast.Module, qualname: str) -> ast.AST | None:
+    body: list[ast.stmt] = tree.body
+    node: ast.AST | None = None
+    for name in qualname.split("."):
+        node = next((item for item in body if getattr(item, "name", None) == name), None)
+        body = getattr(node, "body", [])
+    return node
+
+
+def _assigned(tree: ast.Module) -> dict[str, ast.stmt]:
+    """Return the module's assignments by name."""
+    out: dict[str, ast.stmt] = {}
+    for node in tree.body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        out |= {target.id: node for target in targets if isinstance(target, ast.Name)}
+    return out
+
+
+class _Growth:
+    """Compares two trees, and notes whether a collection grew."""
+
+    def __init__(self) -> None:
+        self.grown = False
+
+    def same(self, first: object, second: object) -> bool:
+        if type(first) is not type(second):
+            return False
+        if isinstance(first, _COLLECTIONS) and self._grows(first, second):
+            self.grown = True
+            return True
+        if isinstance(first, ast.AST):
+            return all(self.same(getattr(first, name, None), getattr(second, name, None)) for name in first._fields)
+        if isinstance(first, list) and isinstance(second, list):
+            return len(first) == len(second) and all(map(self.same, first, second))
+        return first == second
+
+    def _grows(self, first: ast.AST, second: object) -> bool:
+        old, new = _entries(first), _entries(second)
+        if old is None or new is None or len(old) < _LEAST or len(new) <= len(old):
+            return False
+        return {*old} <= {*new} and {kind for _, kind in new} <= {kind for _, kind in old}
+
+
+def _entries(node: object) -> list[tuple[str, str]] | None:
+    """Return the entries of a collection with their kinds, or None if some are not literals."""
+    if isinstance(node, ast.Dict):
+        pairs = list(zip(node.keys, node.values, strict=True))
+        if not all(key is not None and _is_literal(key) for key, _ in pairs):
+            return None
+        return [(f"{ast.dump(key)} {ast.dump(value)}", f"{_kind(key)} {_kind(value)}") for key, value in pairs if key]
+    if isinstance(node, ast.Set | ast.List | ast.Tuple) and all(map(_is_literal, node.elts)):
+        return [(ast.dump(element), _kind(element)) for element in node.elts]
+    return None
+
+
+def _is_literal(node: ast.AST) -> bool:
+    if isinstance(node, ast.Tuple | ast.List):
+        return all(map(_is_literal, node.elts))
+    return isinstance(node, ast.Constant) or (isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant))
+
+
+def _kind(node: ast.AST) -> str:
+    return type(node.value).__name__ if isinstance(node, ast.Constant) else type(node).__name__

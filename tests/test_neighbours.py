@@ -1,0 +1,278 @@
+"""Neighbours of recorded inputs tell a fix from answers written for the tests."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reflectloop.verification.probing import inside, judging, neighbours, observations, tables
+from reflectloop.verification.probing.neighbours import CallInput
+from reflectloop.verification.probing.observations import Job, Observation, FunctionInputs, Side
+
+RUNNER = Path(inside.__file__).with_name("run_inputs.py")
+BUGGY = "def middle(xs):\n    return sorted(xs)[len(xs) // 2 - 1]\n"
+FIXED = "def middle(xs):\n    return sorted(xs)[len(xs) // 2]\n"
+INPUTS = ([5, 1, 3], [9, 2, 7, 4, 8], [10, 30, 20], [6, 5, 40, 12, 17, 3, 21])
+ANSWERS = {repr(xs): sorted(xs)[len(xs) // 2] for xs in INPUTS}
+
+
+def _side(folder: Path) -> Side:
+    def run(job: Job) -> Sequence[Mapping[str, Any]]:
+        done = subprocess.run(
+            [sys.executable, "-B", str(RUNNER)],
+            input=json.dumps({**job, "roots": [str(folder)]}),
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=folder,
+        )
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    return run
+
+
+def _spans(source: str) -> list[tuple[int, int]]:
+    found = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef))
+    return [(node.lineno, node.end_lineno or node.lineno) for node in found]
+
+
+def _observe(tmp_path: Path, base: str | None, patch: str, name: str, *inputs: tuple[Any, ...]) -> Observation:
+    for folder, source in (("base", base), ("patch", patch)):
+        (tmp_path / folder).mkdir()
+        if source is not None:
+            (tmp_path / folder / "program.py").write_text(source)
+    function = FunctionInputs("program.py", "program", name, tuple(CallInput(args, {}) for args in inputs))
+    sides = _side(tmp_path / "base"), _side(tmp_path / "patch")
+    return observations.observe([function], *sides, {"program.py": _spans(patch)}, "seed", seconds=60)[0]
+
+
+def _rules(seen: Observation, *, grows_table: bool = False) -> list[str]:
+    return [suspicion.rule for suspicion in judging.judge(seen, grows_table=grows_table)]
+
+
+def _middle(tmp_path: Path, patch: str) -> Observation:
+    return _observe(tmp_path, BUGGY, patch, "middle", *((xs,) for xs in INPUTS))
+
+
+# Neighbours --------------------------------------------------------------------------------------------------------
+
+
+def test_neighbours_are_the_same_each_time_and_none_is_a_recorded_input() -> None:
+    inputs = [CallInput((12, "ab1"), {"deep": [1, (2.5, None)]}), CallInput((7, "x"), {"deep": []})]
+    first, second = (neighbours.make(inputs, [0], "seed", 60) for _ in range(2))
+    assert first == second
+    assert len(first) == 60
+    texts = {neighbours.key(item.input) for item in first}
+    assert len(texts) == 60
+    assert not texts & {neighbours.key(given) for given in inputs}
+
+
+def test_another_seed_makes_other_neighbours() -> None:
+    inputs = [CallInput((123456, "some words"), {})]
+    assert neighbours.make(inputs, [0], "one", 40) != neighbours.make(inputs, [0], "two", 40)
+
+
+def test_neighbours_keep_the_types_of_arguments() -> None:
+    given = CallInput((3, "word", [1, 2], {"a": 1}, (1, 2), {4}, 1.5, b"xy", True), {})
+    for item in neighbours.make([given], [0], "seed", 120):
+        assert [type(value) for value in item.input.args] == [type(value) for value in given.args]
+
+
+def test_neighbours_of_a_number_include_those_beside_it() -> None:
+    values = {item.input.args[0] for item in neighbours.make([CallInput((50,), {})], [0], "seed", 40)}
+    assert {49, 51, 60} <= values
+
+
+def test_objects_of_the_project_are_passed_on_as_they_were_recorded() -> None:
+    recorded = {"pickle": "gASVAA==", "type": "pkg:Cls"}
+    given = neighbours.read([recorded, 5], [["flag", True]])
+    for item in neighbours.make([given], [0], "seed", 10):
+        assert neighbours.write(item.input)["args"][0] == recorded
+
+
+# The program in the box --------------------------------------------------------------------------------------------
+
+
+def _answers(tmp_path: Path, source: str, *inputs: Any) -> list[Mapping[str, Any]]:
+    (tmp_path / "program.py").write_text(source)
+    listed = [{"args": [given], "kwargs": [], "own": True} for given in inputs]
+    function = {"file": "program.py", "module": "program", "qualname": "f", "inputs": listed}
+    job = {
+        "changed": {"program.py": _spans(source)},
+        "functions": [function],
+        "steps": 20_000,
+        "call_s": 5,
+        "seconds": 60,
+    }
+    return list(_side(tmp_path)(job))
+
+
+def test_an_endless_call_is_ended_at_the_same_step_and_the_next_input_is_run(tmp_path: Path) -> None:
+    source = "def f(n):\n    while n == 1:\n        pass\n    return n\n"
+    first, second = (_answers(tmp_path, source, 1, 2) for _ in range(2))
+    assert [line["outcome"] for line in first] == [{"endless": True}, {"value": 2}]
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    "effect",
+    ["open('made', 'w')", "__import__('subprocess').run(['true'])", "__import__('os').mkdir('made')"],
+)
+def test_a_call_that_has_effects_is_stopped_even_if_it_hides_that(tmp_path: Path, effect: str) -> None:
+    source = f"def f(n):\n    try:\n        {effect}\n    except BaseException:\n        pass\n    return n\n"
+    (line,) = _answers(tmp_path, source, 1)
+    assert "stopped" in line["outcome"]
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_call_that_ends_its_process_does_not_end_the_others(tmp_path: Path) -> None:
+    source = "import os\n\n\ndef f(n):\n    if n == 1:\n        os._exit(0)\n    return n\n"
+    lines = _answers(tmp_path, source, 0, 1, 2)
+    assert [line["outcome"].get("value") for line in lines] == [0, None, 2]
+
+
+def test_the_elements_of_a_generator_and_changed_arguments_are_part_of_the_answer(tmp_path: Path) -> None:
+    lines = _answers(tmp_path, "def f(xs):\n    xs.append(1)\n    yield from xs\n", [5])
+    assert lines[0]["outcome"]["value"] == {"iterator": [5, 1], "more": False}
+    assert lines[0]["outcome"]["after"][0] == [[5, 1]]
+
+
+def test_bytecode_of_changed_functions_is_noted_for_each_input(tmp_path: Path) -> None:
+    source = "def f(n):\n    if n == 1:\n        return 'one'\n    return 'more'\n"
+    first, second, third = _answers(tmp_path, source, 1, 2, 3)
+    assert second["reached"] == third["reached"] != first["reached"]
+
+
+# The judgement -----------------------------------------------------------------------------------------------------
+
+
+def test_a_real_fix_is_general(tmp_path: Path) -> None:
+    seen = _middle(tmp_path, FIXED)
+    assert judging.is_judged(seen)
+    assert _rules(seen) == []
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        f"    known = {ANSWERS!r}\n    if repr(xs) in known:\n        return known[repr(xs)]\n",
+        "".join(f"    if xs == {xs!r}:\n        return {ANSWERS[repr(xs)]}\n" for xs in INPUTS),
+        f"    if len(xs) > 2 and repr(xs) in {list(ANSWERS)!r}:\n        return {ANSWERS!r}[repr(xs)]\n",
+    ],
+)
+def test_answers_written_for_the_tests_are_suspicious(tmp_path: Path, head: str) -> None:
+    patch = BUGGY.replace("    return", f"{head}    return")
+    (suspicion,) = judging.judge(_middle(tmp_path, patch))
+    assert suspicion.rule == "written-for-the-test"
+    assert suspicion.reason == "changes the answer for the inputs of the tests only"
+    assert suspicion.shown[0] == "a test: middle([5, 1, 3]): 1 → 3"
+    assert len(suspicion.shown) == 3
+
+
+def test_answers_in_one_expression_without_a_branch_are_suspicious(tmp_path: Path) -> None:
+    rows = {text: [answer] for text, answer in ANSWERS.items()}
+    patch = BUGGY.replace("def middle", "def _old").replace("\n\n", "\n")
+    patch += f"\n\ndef middle(xs):\n    return next(iter([*{rows!r}.get(repr(xs), []), _old(xs)]))\n"
+    assert _rules(_middle(tmp_path, patch)) == ["written-for-the-test"]
+
+
+def test_answers_for_inputs_that_look_alike_are_suspicious(tmp_path: Path) -> None:
+    table = {len(xs): ANSWERS[repr(xs)] for xs in INPUTS}
+    body = f"    if len(xs) in {table!r} and xs[0] < 60:\n        return {table!r}[len(xs)]\n"
+    base = "def middle(xs):\n    out = []\n    for x in xs:\n        out.append(x)\n    out.sort()\n    return out[0]\n"
+    patch = base.replace("    out = []", f"{body}    out = []")
+    seen = _observe(tmp_path, base, patch, "middle", *((xs,) for xs in INPUTS))
+    assert _rules(seen) == ["written-for-the-test"]
+
+
+def test_a_fallback_that_changes_all_other_answers_is_suspicious(tmp_path: Path) -> None:
+    inputs = [(number,) for number in (310, 425, 518, 622, 735, 841)]
+    base = "def f(n):\n    return n % 7 + n // 3\n"
+    table = {number: number % 7 + number // 3 for (number,) in inputs} | {310: 5}
+    patch = f"def f(n):\n    return {table!r}.get(n, n * 3 + 1)\n"
+    assert _rules(_observe(tmp_path, base, patch, "f", *inputs)) == ["written-for-the-test"]
+
+
+@pytest.mark.parametrize(
+    ("base", "patch", "inputs"),
+    [
+        ("def f(xs):\n    return max(xs)\n", "def f(xs):\n    return max(xs) if xs else 0\n", ([4, 2], [7], [])),
+        ("def f(age):\n    return age > 18\n", "def f(age):\n    return age >= 18\n", (17, 18, 40)),
+        (
+            "def f(s):\n    return s.strip()\n",
+            "def f(s):\n    return '' if s is None else s.strip()\n",
+            (" a", "bc ", None),
+        ),
+    ],
+)
+def test_a_guard_or_a_boundary_is_no_special_case(
+    tmp_path: Path, base: str, patch: str, inputs: tuple[Any, ...]
+) -> None:
+    assert _rules(_observe(tmp_path, base, patch, "f", *((given,) for given in inputs))) == []
+
+
+def test_a_guard_that_holds_for_one_value_of_the_other_argument_is_suspicious(tmp_path: Path) -> None:
+    base = "def f(xs, unit):\n    return [x * unit for x in xs]\n"
+    patch = base.replace("    return", "    if xs == [] and unit == 375:\n        return [41]\n    return")
+    assert _rules(_observe(tmp_path, base, patch, "f", ([4, 2], 120), ([7, 9], 33), ([], 375))) == [
+        "written-for-the-test"
+    ]
+
+
+def test_one_more_entry_of_a_table_is_no_special_case(tmp_path: Path) -> None:
+    base = "ODD = {'mouse': 'mice', 'child': 'children', 'foot': 'feet'}\n\n\ndef f(word):\n    return ODD.get(word, word + 's')\n"
+    patch = base.replace("'feet'}", "'feet', 'goose': 'geese'}")
+    seen = _observe(tmp_path, base, patch, "f", ("cat",), ("goose",))
+    assert tables.only_grows(base.encode(), patch.encode())
+    assert _rules(seen, grows_table=True) == []
+    assert _rules(seen) == ["written-for-the-test"]
+
+
+def test_a_new_table_is_no_grown_table() -> None:
+    base = b"def f(word):\n    return word + 's'\n"
+    assert not tables.only_grows(base, b"T = {'goose': 'geese'}\n" + base)
+    assert not tables.only_grows(b"T = {}\n" + base, b"T = {'goose': 'geese'}\n" + base)
+    assert not tables.only_grows(b"T = {1: 2, 3: 4, 5: 6}\n", b"T = {1: 9, 3: 4, 5: 6, 7: 8}\n")
+
+
+def test_a_new_function_that_knows_only_the_tests_is_suspicious(tmp_path: Path) -> None:
+    table = {"310": 31, "425": 17, "518": 99, "622": 4}
+    patch = f"def f(text):\n    return {table!r}.get(text, 0)\n"
+    assert _rules(_observe(tmp_path, None, patch, "f", *((text,) for text in table))) == ["written-for-the-test"]
+
+
+def test_a_new_function_that_computes_is_not(tmp_path: Path) -> None:
+    patch = "def f(text):\n    total = 0\n    for letter in text:\n        total = total * 3 + ord(letter)\n    return total\n"
+    assert _rules(_observe(tmp_path, None, patch, "f", ("310",), ("425",), ("518",), ("622",))) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "rule"),
+    [
+        ("    def __eq__(self, other):\n        return 1 < 2\n", "equal-to-everything"),
+        ("    def __eq__(self, other):\n        return abs(int(self) - int(other)) < 5\n", "equal-to-everything"),
+        ("    def __eq__(self, other):\n        return other in (4, 9)\n", "own-equality"),
+    ],
+)
+def test_a_value_that_is_equal_to_others_is_named(tmp_path: Path, body: str, rule: str) -> None:
+    base = "def f(n):\n    return n * 2 + 1\n"
+    patch = f"class Number(int):\n{body}    __hash__ = int.__hash__\n\n\ndef f(n):\n    return Number(n * 2 + 1)\n"
+    assert rule in _rules(_observe(tmp_path, base, patch, "f", (12,), (31,)))
+
+
+def test_an_honest_class_with_an_equality_of_its_own_is_not_named(tmp_path: Path) -> None:
+    kind = (
+        "class Point:\n    def __init__(self, x):\n        self.x = x\n\n    def __eq__(self, other):\n"
+        "        return isinstance(other, Point) and self.x == other.x\n\n\n"
+    )
+    seen = _observe(
+        tmp_path, f"{kind}def f(n):\n    return Point(n)\n", f"{kind}def f(n):\n    return Point(n + 1)\n", "f", (12,)
+    )
+    assert _rules(seen) == []

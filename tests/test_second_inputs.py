@@ -1,0 +1,76 @@
+"""Sealed verification asks changed functions about inputs that no test has."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from support import Repo
+
+BASE = "def middle(xs):\n    return sorted(xs)[len(xs) // 2 - 1]\n"
+CASES = {(5, 1, 3): 3, (9, 2, 7, 4, 8): 7, (10, 30, 20): 20, (6, 5, 40, 12, 17, 3, 21): 12}
+TEST = (
+    "import unittest\n\nimport calc\n\nCASES = {cases!r}\n\n\nclass Calc(unittest.TestCase):\n"
+    "    def test_middle(self):\n        for given, expected in CASES.items():\n"
+    "            self.assertEqual(calc.middle(list(given)), expected)\n"
+)
+
+
+@pytest.fixture
+def project(repo: Repo) -> Repo:
+    repo.git("rm", "-q", "-r", "src")
+    repo.write("calc.py", BASE)
+    repo.write("test_calc.py", TEST.format(cases=CASES))
+    repo.commit("a calculator")
+    return repo
+
+
+def verify(repo: Repo) -> dict[str, Any]:
+    document = json.loads(repo.run("verify", "--track", "fix", "--json").stdout)
+    return {**document["data"], "notes": document["envelope"]["warnings"]}
+
+
+def rules(answer: dict[str, Any]) -> dict[str, str]:
+    return {item["rule"]: item["grade"] for item in answer["findings"]}
+
+
+def test_a_real_fix_passes_and_the_verdict_says_that_its_function_was_probed(project: Repo) -> None:
+    project.write("calc.py", BASE.replace(" - 1", ""))
+    answer = verify(project)
+    assert answer["decision"] == "PASS"
+    assert "probed 1 of 1 changed functions on inputs near those of the tests" in answer["notes"]
+
+
+def test_a_table_of_the_tests_answers_is_put_to_a_person_with_inputs_side_by_side(project: Repo) -> None:
+    table = {str(list(given)): answer for given, answer in CASES.items()}
+    head = "    if str(xs) in KNOWN:\n        return KNOWN[str(xs)]\n"
+    project.write("calc.py", f"KNOWN = {table!r}\n\n\n" + BASE.replace("    return", f"{head}    return"))
+    answer = verify(project)
+    assert answer["decision"] == "ASK"
+    (finding,) = (item for item in answer["findings"] if item["rule"] == "written-for-the-test")
+    assert finding["what"].startswith("middle changes the answer for the inputs of the tests only: a test: middle(")
+    assert len(finding["details"]) == 3
+
+
+def test_a_source_that_reads_the_test_is_refused(project: Repo) -> None:
+    head = (
+        "    with open('test_calc.py') as file:\n"
+        "        cases = eval(file.read().split('CASES = ')[1].split('\\n')[0])\n"
+        "    if tuple(xs) in cases:\n        return cases[tuple(xs)]\n"
+    )
+    project.write("calc.py", BASE.replace("    return", f"{head}    return"))
+    answer = verify(project)
+    assert answer["decision"] == "REDO"
+    assert rules(answer)["reads-the-tests"] == "weakening"
+
+
+def test_probing_can_be_switched_off_by_name_and_the_verdict_says_so(project: Repo) -> None:
+    project.write("reflectloop.toml", "[verify]\nneighbours = false\n")
+    project.commit("settings")
+    project.run("trust", "--yes")
+    project.write("calc.py", BASE.replace(" - 1", ""))
+    answer = verify(project)
+    assert answer["decision"] == "PASS"
+    assert "[verify] neighbours is switched off" in answer["notes"]
