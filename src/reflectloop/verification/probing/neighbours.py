@@ -140,7 +140,7 @@ def _near(
     places: list[int | str] = [*range(len(given.args)), *given.kwargs]
     others = {place: [_at(other, place) for other in inputs if _has(other, place)] for place in places}
     streams = {
-        place: _variants(_at(given, place), chance, [*others[place], *_alike(_at(given, place), literals)])
+        place: _variants(_at(given, place), chance, [*_alike(_at(given, place), literals), *others[place]])
         for place in places
     }
     turn = 0

@@ -29,6 +29,7 @@ class FunctionInputs(NamedTuple):
     inputs: tuple[CallInput, ...]
     first: str = ""  # "self" or "cls" for a method
     outcomes: tuple[Mapping[str, Any], ...] = ()  # as recorded, for each input
+    literals: tuple[object, ...] = ()  # values written in its file, used as inputs of a new function
 
 
 class FunctionAnswer(NamedTuple):
@@ -156,7 +157,9 @@ def observe(
         focus = seen.changed
         name = f"{seed} {seen.function.file} {seen.function.qualname}"
         wanted = not seen.left_out and (bool(focus) or seen.new)
-        plans.append(neighbours.make(seen.function.inputs, focus, name, _affordable(seen, most)) if wanted else [])
+        literals = seen.function.literals if seen.new else ()
+        count = _affordable(seen, most) if wanted else 0
+        plans.append(neighbours.make(seen.function.inputs, focus, name, count, literals) if wanted else [])
     asked = [[(item.input, False) for item in plan] for plan in plans]
     if any(asked):
         before = run.ask(base, [[] if seen.new else items for seen, items in zip(out, asked, strict=True)], limit)

@@ -91,8 +91,12 @@ class NeighbourProbe:
             elif len(out) >= _MOST_FUNCTIONS:
                 report.left_out[function] = "too many functions changed"
             else:
-                out.append((function, _recorded(function, group)))
+                literals = tables.literals(self._source(function.path)) if function.is_new else ()
+                out.append((function, _recorded(function, group)._replace(literals=literals)))
         return out
+
+    def _source(self, path: str) -> bytes:
+        return self.runs.ground.trees.read(self.tree, path) or b""
 
     def _spans(self, functions: Sequence[ChangedFunction]) -> dict[str, list[tuple[int, int]]]:
         """Return the lines of all functions that the change adds or edits in the files of these functions."""
@@ -102,10 +106,7 @@ class NeighbourProbe:
             change = sources.get(path)
             edited = changed.find([change]).functions if change else ()
             lines = {item.line for item in (*edited, *functions) if item.path == path}
-            source = (
-                change.after if change and change.after is not None else self.runs.ground.trees.read(self.tree, path)
-            )
-            out[path] = list(_function_spans(source or b"", lines))
+            out[path] = list(_function_spans(self._source(path), lines))
         return out
 
     def _grows_table(self, function: ChangedFunction) -> bool:

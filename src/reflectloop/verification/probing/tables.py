@@ -7,6 +7,7 @@ import ast
 from reflectloop.verification.probing.changed import parse
 
 _COLLECTIONS = (ast.Dict, ast.Set, ast.List, ast.Tuple)
+_MOST_LITERALS = 80
 _LEAST = 3  # entries that a collection of base has
 
 
@@ -33,6 +34,16 @@ def grows_for(before: bytes | None, after: bytes | None, qualname: str) -> bool:
     changed = [name for name in read & {*now} if name not in known or ast.dump(known[name]) != ast.dump(now[name])]
     tables = all(name in known and growth.same(known[name], now[name]) for name in changed)
     return tables and growth.same(old, new) and growth.grown
+
+
+def literals(source: bytes) -> tuple[object, ...]:
+    """Return the different texts and numbers that a source writes down, without its docstrings."""
+    tree = parse(source)
+    if isinstance(tree, str):
+        return ()
+    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    values = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in docs]
+    return tuple(dict.fromkeys(value for value in values if type(value) in (str, int, float)))[:_MOST_LITERALS]
 
 
 def _function(tree: ast.Module, qualname: str) -> ast.AST | None:
