@@ -53,7 +53,7 @@ def _is_source(path: str, changes: Sequence[ChangedFile]) -> bool:
     folder = path.partition("/")[0].lower()
     if folder not in _BESIDE:
         return True
-    imported = re.compile(rf"\b(?:from|import)\s+{re.escape(folder)}\b".encode())
+    imported = re.compile(rf"\b(?:from|import)\s+{re.escape(folder)}\b|[\"'./]{re.escape(folder)}[./]".encode())
     return any(
         imported.search(other.after or b"") for other in changes if not other.path.lower().startswith(f"{folder}/")
     )

@@ -41,12 +41,19 @@ def unequal_comparisons(module: ModuleNames) -> Iterator[PowerUse]:
                     yield from _assigned_from_outside(target, value, module)
             case ast.Call():
                 yield from _call(node, module)
-            case ast.Dict(keys=keys):
-                yield from (PowerUse("equality", key.lineno) for key in keys if key and _names_equality(key, module))
-            case ast.Subscript(ctx=ast.Store(), slice=key) if _names_equality(key, module):
-                yield PowerUse("equality", node.lineno)
+            case ast.Constant() | ast.BinOp() | ast.JoinedStr() if _names_equality(node, module):
+                if not _is_only_asked_for(node, module):
+                    yield PowerUse("equality", node.lineno)
             case _:
                 pass
+
+
+def _is_only_asked_for(node: ast.expr, module: ModuleNames) -> bool:
+    """Return True for a name in `hasattr(x, "__eq__")`, a comparison or a statement of its own."""
+    parent = module.parent_of.get(id(node))
+    if isinstance(parent, ast.Call) and len(parent.args) > 1 and parent.args[1] is node:
+        return bool(module.of(parent.func) & {"builtins.hasattr", "builtins.getattr"})
+    return isinstance(parent, ast.Compare | ast.Expr | ast.BinOp | ast.JoinedStr)
 
 
 def _names_equality(node: ast.expr, module: ModuleNames) -> bool:

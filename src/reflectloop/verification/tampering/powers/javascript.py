@@ -16,6 +16,9 @@ _STORES = frozenset(("=", "+=", "-=", "||=", "&&=", "??=", "++", "--"))
 _SETTERS = frozenset(
     ("Object.defineProperty", "Object.defineProperties", "Object.assign", "Reflect.set", "Reflect.defineProperty")
 )
+_LOOK_THROUGH = frozenset(
+    ("keys", "values", "entries", "ownKeys", "getOwnPropertyNames", "getOwnPropertyDescriptors", "get", "has")
+)
 _NEAR = 6  # lines between the name of a tool and what tells who runs the code
 _EXITS = frozenset(("process.exit", "process.exitCode", "process.reallyExit", "process.abort"))
 
@@ -118,9 +121,11 @@ class JavaScriptUses:
                 continue
             start = at + 2 if self._is(at + 1, "await", "new") else at + 1
             chain = self._chain(start)
+            before = self._at(at - 1)
+            if chain is not None and "createRequire" in chain.parts:
+                self.aliases[before.text] = ("require",)
             if chain is None or "()" in chain.parts[-1:]:
                 continue
-            before = self._at(at - 1)
             if before.kind == "name" and not self._is(at - 2, ".", "?.") and before.text not in chain.parts:
                 self.aliases[before.text] = chain.parts
             elif before.text == "}":
@@ -142,7 +147,8 @@ class JavaScriptUses:
         if self._is(at + 1, ":") and self._is(at - 1, "{", ","):
             return None  # a key
         parts, end = [token.text], at + 1
-        loads = token.text in ("require", "import") and self._is(end, "(") and self.closing.get(end) == end + 2
+        loader = token.text in ("require", "import") or self.aliases.get(token.text) == ("require",)
+        loads = loader and self._is(end, "(") and self.closing.get(end) == end + 2
         if loads and self._at(end + 1).kind == "string":
             parts, end = [_module(self._at(end + 1).text)], end + 3
         while True:
@@ -255,8 +261,18 @@ class JavaScriptUses:
                 yield "computed-import"
         if chain.parts in (("process",), ("require",)) and self._is(chain.end, "[") and not self._is_local(chain):
             yield "computed-name"
-        if chain.parts[0] in names.GLOBALS and len(chain.parts) == 1 and self._is(chain.end, "["):
+        if chain.parts[0] in names.GLOBALS and len(chain.parts) == 1 and not self._is_local(chain):
+            yield from self._searched(chain)
+
+    def _searched(self, chain: NameChain) -> Iterator[str]:
+        """Yield a power where all globals are looked through: `Object.keys(globalThis)`, `for (x in global)`."""
+        if self._is(chain.end, "["):
             yield "computed-name"
+        in_call = self._is(chain.start - 1, "(", ",") and self._is(chain.end, ")", ",")
+        if in_call and self._at(chain.start - 2).text in _LOOK_THROUGH:
+            yield "objects"
+        if self._is(chain.start - 1, "in") and self._at(chain.start - 2).kind == "name":
+            yield "objects"
 
     def _handler(self, chain: NameChain) -> Iterator[str]:
         """Yield a power if a handler of the end of the process leaves it, or sets its exit code."""
@@ -278,7 +294,7 @@ class JavaScriptUses:
                 yield PowerUse("dynamic", token.line)  # `(() => {}).constructor("…")` makes a function of a text
             elif token.kind == "string" and token.text.startswith("/proc/"):
                 yield PowerUse("processes", token.line)
-            elif token.text == "import" and token.kind == "name" and not self._is(at + 1, "(", "."):
+            elif token.text in ("import", "export") and token.kind == "name" and not self._is(at + 1, "(", "."):
                 end = next(
                     (to for to in range(at + 1, min(at + 400, len(self.tokens))) if self._at(to).kind == "string"), at
                 )

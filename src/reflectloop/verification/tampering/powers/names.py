@@ -11,116 +11,121 @@ _NAMES: dict[str, str] = {
     "frames": """
         sys._getframe sys._current_frames sys._current_exceptions sys._getframemodulename sys._getframe
         inspect.stack inspect.currentframe inspect.getouterframes inspect.getinnerframes inspect.trace
-        inspect.getframeinfo traceback.extract_stack traceback.walk_stack traceback.format_stack traceback.print_stack
-        traceback.StackSummary.extract logging.Logger.findCaller logging.currentframe faulthandler.dump_traceback
-        tracemalloc.get_object_traceback inspect.getargvalues
+        inspect.getframeinfo traceback.extract_stack traceback.walk_stack traceback.format_stack
+        traceback.print_stack traceback.StackSummary.extract logging.Logger.findCaller logging.currentframe
+        faulthandler.dump_traceback tracemalloc.get_object_traceback inspect.getargvalues
     """,
     "watchers": """
-        sys.gettrace sys.getprofile threading.gettrace threading.getprofile faulthandler.is_enabled atexit._ncallbacks
-        atexit._run_exitfuncs atexit._clear warnings.filters warnings.showwarning warnings._showwarnmsg_impl
-        logging._handlers logging._handlerList gc.callbacks
+        sys.gettrace sys.getprofile threading.gettrace threading.getprofile faulthandler.is_enabled
+        atexit._ncallbacks atexit._run_exitfuncs atexit._clear warnings.filters warnings.showwarning
+        warnings._showwarnmsg_impl logging._handlers logging._handlerList gc.callbacks
     """,
     "modules": """
-        __main__ sys.modules importlib.reload importlib.invalidate_caches pkgutil.walk_packages pkgutil.iter_modules
-        sys.path_importer_cache
-        pkg_resources.working_set modulefinder
+        __main__ sys.modules importlib.reload importlib.invalidate_caches pkgutil.walk_packages
+        pkgutil.iter_modules sys.path_importer_cache pkg_resources.working_set modulefinder
     """,
     "objects": """
-        gc.get_objects gc.get_referrers gc.get_referents gc.freeze weakref._weakrefset
-        inspect.getclosurevars inspect.getmembers_static
+        gc.get_objects gc.get_referrers gc.get_referents gc.freeze weakref._weakrefset inspect.getclosurevars
+        inspect.getmembers_static
     """,
     "dynamic": """
         builtins.exec builtins.eval builtins.compile marshal.load marshal.loads pickle.load pickle.loads
-        pickle.Unpickler _pickle cPickle shelve.open dill cloudpickle joblib.load types.CodeType types.FunctionType
-        code.InteractiveInterpreter code.InteractiveConsole code.interact codeop runpy imp zipimport
-        importlib.machinery.SourceFileLoader importlib.machinery.SourcelessFileLoader
-        importlib.machinery.ExtensionFileLoader importlib.machinery.ModuleSpec importlib.util.spec_from_file_location
-        importlib.util.module_from_spec importlib.util.spec_from_loader importlib._bootstrap
-        importlib._bootstrap_external importlib.util.source_from_cache bdb pdb.run pdb.runeval timeit.timeit
-        timeit.Timer trace.Trace profile.run cProfile.run _frozen_importlib _frozen_importlib_external numba.jit
-        yaml.unsafe_load yaml.UnsafeLoader yaml.FullLoader lib2to3
+        pickle.Unpickler _pickle cPickle shelve.open dill cloudpickle joblib.load types.CodeType
+        types.FunctionType code.InteractiveInterpreter code.InteractiveConsole code.interact codeop runpy imp
+        zipimport importlib.machinery.SourceFileLoader importlib.machinery.SourcelessFileLoader
+        importlib.machinery.ExtensionFileLoader importlib.machinery.ModuleSpec
+        importlib.util.spec_from_file_location importlib.util.module_from_spec importlib.util.spec_from_loader
+        importlib._bootstrap importlib._bootstrap_external importlib.util.source_from_cache bdb pdb.run
+        pdb.runeval timeit.timeit timeit.Timer trace.Trace profile.run cProfile.run _frozen_importlib
+        _frozen_importlib_external numba.jit pydoc.locate pydoc.resolve pkgutil.resolve_name typing.ForwardRef
+        typing._eval_type importlib.metadata.EntryPoint concurrent.interpreters _xxsubinterpreters _interpreters
+        tkinter.Tcl __loader__ yaml.unsafe_load yaml.UnsafeLoader yaml.FullLoader lib2to3
     """,
     "native": "ctypes _ctypes cffi _cffi_backend numpy.ctypeslib cython pyximport distutils.ccompiler",
     "hooks": """
-        sys.settrace sys.setprofile sys.addaudithook sys.meta_path sys.path_hooks sys.excepthook sys.unraisablehook
-        sys.displayhook sys.breakpointhook sys.monitoring sys.set_asyncgen_hooks sys.set_coroutine_origin_tracking_depth
-        sys.setswitchinterval threading.settrace threading.setprofile threading.excepthook
-        threading.settrace_all_threads threading.setprofile_all_threads codecs.register
+        sys.settrace sys.setprofile sys.addaudithook sys.meta_path sys.path_hooks sys.excepthook
+        sys.unraisablehook sys.displayhook sys.breakpointhook sys.monitoring sys.set_asyncgen_hooks
+        sys.set_coroutine_origin_tracking_depth sys.setswitchinterval threading.settrace threading.setprofile
+        threading.excepthook threading.settrace_all_threads threading.setprofile_all_threads codecs.register
         faulthandler._sigsegv faulthandler._fatal_error sys.activate_stack_trampoline sys.remote_exec
+        sys.call_tracing
     """,
     "process": """
         os._exit os.abort os.kill os.killpg os.fork os.forkpty os.posix_spawn os.posix_spawnp os.execv os.execve
         os.execl os.execle os.execlp os.execlpe os.execvp os.execvpe pty.fork pty.spawn signal.raise_signal
         signal.pthread_kill resource.setrlimit os.dup2 os.closerange faulthandler._read_null
-        multiprocessing.process.active_children _posixsubprocess
+        _thread.interrupt_main multiprocessing.process.active_children _posixsubprocess
     """,
     "processes": "os.getppid sys.orig_argv psutil os.getpgid os.getsid os.tcgetpgrp os.ctermid",
     "test-tools": """
-        pytest _pytest unittest nose nose2 pluggy mock hypothesis xdist testtools ward behave testfixtures py.test
-        pytest_mock django.test twisted.trial asynctest zope.testing zope.testrunner
+        pytest _pytest unittest nose nose2 pluggy mock hypothesis xdist testtools ward behave testfixtures
+        py.test pytest_mock dirty_equals hamcrest callee freezegun time_machine responses vcr requests_mock
+        expects django.test twisted.trial asynctest zope.testing zope.testrunner
     """,
     "import-path": """
-        sys.path.insert sys.path.append sys.path.extend sys.path.remove sys.path.pop sys.path.clear sys.path.reverse
-        site.addsitedir site.main sys.path.__setitem__ sys.path.sort
+        sys.path.insert sys.path.append sys.path.extend sys.path.remove sys.path.pop sys.path.clear
+        sys.path.reverse site.addsitedir site.main sys.path.__setitem__ sys.path.sort
     """,
     "subprocess": """
         subprocess.run subprocess.Popen subprocess.call subprocess.check_call subprocess.check_output
-        subprocess.getoutput subprocess.getstatusoutput os.system os.popen os.spawnv os.spawnve os.spawnl os.spawnle
-        os.spawnlp os.spawnvp os.spawnvpe os.startfile asyncio.create_subprocess_exec asyncio.create_subprocess_shell
-        multiprocessing.Process multiprocessing.Pool multiprocessing.get_context pexpect sh plumbum
-        concurrent.futures.ProcessPoolExecutor asyncio.subprocess.create_subprocess_exec
+        subprocess.getoutput subprocess.getstatusoutput os.system os.popen os.spawnv os.spawnve os.spawnl
+        os.spawnle os.spawnlp os.spawnvp os.spawnvpe os.startfile asyncio.create_subprocess_exec
+        asyncio.create_subprocess_shell multiprocessing.Process multiprocessing.Pool multiprocessing.get_context
+        pexpect sh plumbum concurrent.futures.ProcessPoolExecutor asyncio.subprocess.create_subprocess_exec
     """,
     "network": """
         socket.socket socket.create_connection socket.create_server socket.socketpair socket.getaddrinfo
         socket.gethostbyname http.client.HTTPConnection http.client.HTTPSConnection http.server urllib.request
-        urllib2 urllib3 requests httpx aiohttp ftplib smtplib imaplib poplib telnetlib xmlrpc.client xmlrpc.server
-        socketserver asyncio.open_connection asyncio.start_server websockets paramiko ssl.wrap_socket
+        urllib2 urllib3 requests httpx aiohttp ftplib smtplib imaplib poplib telnetlib xmlrpc.client
+        xmlrpc.server socketserver asyncio.open_connection asyncio.start_server websockets paramiko
+        ssl.wrap_socket
     """,
     "write": """
         os.remove os.unlink os.rename os.replace os.rmdir os.removedirs os.mkdir os.makedirs os.symlink os.link
         os.truncate os.chmod os.chown os.utime os.write os.mkfifo shutil.rmtree shutil.copy shutil.copy2
-        shutil.copyfile shutil.copytree shutil.move shutil.make_archive shutil.unpack_archive tempfile sqlite3.connect
-        zipfile.ZipFile.extractall tarfile.TarFile.extractall
+        shutil.copyfile shutil.copytree shutil.move shutil.make_archive shutil.unpack_archive tempfile
+        sqlite3.connect zipfile.ZipFile.extractall tarfile.TarFile.extractall
     """,
     "read": """
-        builtins.open io.open io.FileIO io.open_code codecs.open os.open os.listdir os.scandir os.walk os.stat os.lstat
-        os.access os.readlink os.fwalk os.path.exists os.path.lexists os.path.isfile os.path.isdir os.path.islink
-        os.path.getmtime os.path.getsize os.path.getctime os.path.getatime os.path.samefile os.path.realpath
-        glob.glob glob.iglob linecache inspect.getsource inspect.getsourcefile
-        inspect.getsourcelines inspect.getfile fileinput mmap.mmap zipfile.ZipFile tarfile.open gzip.open bz2.open
-        lzma.open configparser.ConfigParser.read numpy.load filecmp tokenize.open mimetypes.init runpy.run_path
-        pathlib.Path.exists pathlib.Path.is_file pathlib.Path.is_dir pathlib.Path.glob dbm.open aiofiles.open
+        builtins.open io.open io.FileIO io.open_code codecs.open os.open os.listdir os.scandir os.walk os.stat
+        os.lstat os.access os.readlink os.fwalk os.path.exists os.path.lexists os.path.isfile os.path.isdir
+        os.path.islink os.path.getmtime os.path.getsize os.path.getctime os.path.getatime os.path.samefile
+        os.path.realpath glob.glob glob.iglob linecache inspect.getsource inspect.getsourcefile
+        inspect.getsourcelines inspect.getfile fileinput mmap.mmap zipfile.ZipFile tarfile.open gzip.open
+        bz2.open lzma.open configparser.ConfigParser.read numpy.load filecmp tokenize.open mimetypes.init
+        runpy.run_path pathlib.Path.exists pathlib.Path.is_file pathlib.Path.is_dir pathlib.Path.glob dbm.open
+        aiofiles.open
     """,
     "environment": """
         os.environ os.environb os.getenv os.getenvb os.putenv os.unsetenv os.get_exec_path shutil.which
-        os.path.expandvars posix.environ os.get_terminal_size shutil.get_terminal_size getpass.getuser decouple environs
-        dotenv
+        os.path.expandvars posix.environ os.get_terminal_size shutil.get_terminal_size getpass.getuser decouple
+        environs dotenv
     """,
     "arguments": "sys.argv",
     "clock": """
         time.time time.time_ns time.localtime time.gmtime time.ctime time.asctime time.strftime time.monotonic
-        time.monotonic_ns time.perf_counter time.perf_counter_ns time.process_time time.clock_gettime time.thread_time
-        time.tzname time.timezone time.altzone time.daylight datetime.datetime.now datetime.datetime.utcnow
-        datetime.datetime.today datetime.date.today os.times asyncio.get_event_loop.time uuid.uuid1
-        email.utils.localtime
-        email.utils.formatdate pendulum.now arrow.now arrow.utcnow
+        time.monotonic_ns time.perf_counter time.perf_counter_ns time.process_time time.clock_gettime
+        time.thread_time time.tzname time.timezone time.altzone time.daylight datetime.datetime.now
+        datetime.datetime.utcnow datetime.datetime.today datetime.date.today os.times
+        asyncio.get_event_loop.time uuid.uuid1 email.utils.localtime email.utils.formatdate pendulum.now
+        arrow.now arrow.utcnow
     """,
     "chance": """
         random.random random.randint random.randrange random.choice random.choices random.sample random.shuffle
-        random.uniform random.getrandbits random.SystemRandom secrets os.urandom uuid.uuid4 random.gauss random.Random
-        numpy.random
+        random.uniform random.getrandbits random.SystemRandom secrets os.urandom uuid.uuid4 random.gauss
+        random.Random numpy.random
     """,
     "surroundings": """
         socket.if_nameindex sys.version_info.__eq__ signal.getsignal gc.isenabled gc.get_count gc.get_stats
-        logging.root
-        os.getcwd os.getcwdb os.getpid os.getuid os.geteuid os.getgid os.getlogin os.uname os.cpu_count os.getloadavg
-        os.isatty os.ttyname pathlib.Path.cwd pathlib.Path.home os.path.expanduser os.path.abspath sys.flags
-        sys.executable sys.prefix sys.base_prefix sys.exec_prefix sys.path sys.stdin.isatty sys.stdout.isatty
-        sys.stderr.isatty sys.getrecursionlimit sys.warnoptions sys._xoptions sys.dont_write_bytecode sys.pycache_prefix
-        sys.stdout.encoding sys.stdout.fileno sys.stdout.name sys.__stdout__ sys.__stderr__ sys.__stdin__ sys.ps1
-        platform socket.gethostname uuid.getnode threading.current_thread threading.main_thread threading.get_ident
-        threading.active_count threading.enumerate locale.getlocale locale.getpreferredencoding
-        locale.getdefaultlocale sys.getfilesystemencoding site.getsitepackages sysconfig builtins.__debug__
+        logging.root warnings.catch_warnings os.getcwd os.getcwdb os.getpid os.getuid os.geteuid os.getgid
+        os.getlogin os.uname os.cpu_count os.getloadavg os.isatty os.ttyname pathlib.Path.cwd pathlib.Path.home
+        os.path.expanduser os.path.abspath sys.flags sys.executable sys.prefix sys.base_prefix sys.exec_prefix
+        sys.path sys.stdin.isatty sys.stdout.isatty sys.stderr.isatty sys.getrecursionlimit sys.warnoptions
+        sys._xoptions sys.dont_write_bytecode sys.pycache_prefix sys.stdout.encoding sys.stdout.fileno
+        sys.stdout.name sys.__stdout__ sys.__stderr__ sys.__stdin__ sys.ps1 platform socket.gethostname
+        uuid.getnode threading.current_thread threading.main_thread threading.get_ident threading.active_count
+        threading.enumerate locale.getlocale locale.getpreferredencoding locale.getdefaultlocale
+        sys.getfilesystemencoding site.getsitepackages sysconfig builtins.__debug__
         importlib.metadata.packages_distributions importlib.metadata.distributions
         multiprocessing.current_process multiprocessing.parent_process asyncio.current_task
     """,
@@ -132,9 +137,9 @@ _NAMES: dict[str, str] = {
         os.chdir os.fchdir os.umask os.nice os.setuid locale.setlocale random.seed warnings.filterwarnings
         warnings.simplefilter warnings.resetwarnings logging.basicConfig logging.disable logging.addLevelName
         logging.config sys.setrecursionlimit socket.setdefaulttimeout gc.disable gc.enable gc.set_threshold
-        asyncio.set_event_loop_policy asyncio.set_event_loop multiprocessing.set_start_method threading.stack_size
-        decimal.setcontext time.tzset faulthandler.enable sys.set_int_max_str_digits logging.captureWarnings
-        sys.stdout.reconfigure sys.stderr.reconfigure
+        asyncio.set_event_loop_policy asyncio.set_event_loop multiprocessing.set_start_method
+        threading.stack_size decimal.setcontext time.tzset faulthandler.enable sys.set_int_max_str_digits
+        logging.captureWarnings sys.stdout.reconfigure sys.stderr.reconfigure
     """,
     "exit": "sys.exit builtins.exit builtins.quit builtins.SystemExit",
 }

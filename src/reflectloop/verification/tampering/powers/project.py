@@ -37,6 +37,7 @@ class SurroundingFiles:
     read_newer: Callable[[bytes], ast.Module | None] = _no_reader  # parses syntax that the engine's Python lacks
     _sources: list[tuple[str, bytes]] | None = field(default=None, repr=False)
     _had: dict[str, bool] = field(default_factory=dict, repr=False)
+    _powers: dict[str, frozenset[str]] = field(default_factory=dict, repr=False)  # by path
 
     @property
     def is_known(self) -> bool:
@@ -68,9 +69,12 @@ class SurroundingFiles:
             yield path, data
 
     def _uses(self, power: str, path: str, data: bytes) -> bool:
-        if not path.endswith(".py"):
-            return names.mentions(power, data)
         if not names.mentions(power, data):
             return False
-        tree = parsed(data)
-        return tree is not None and any(use.power == power for use in PythonUses(tree, self.packages).all())
+        if not path.endswith(".py"):
+            return True
+        if path not in self._powers:
+            tree = parsed(data)
+            uses = PythonUses(tree, self.packages).all() if tree is not None else ()
+            self._powers[path] = frozenset(use.power for use in uses)
+        return power in self._powers[path]

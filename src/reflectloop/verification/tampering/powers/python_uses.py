@@ -21,6 +21,9 @@ from reflectloop.verification.tampering.powers.scopes import (
 _SETTERS = frozenset(("builtins.setattr", "builtins.delattr"))
 _OPENERS = frozenset(("builtins.open", "io.open", "codecs.open", "os.open"))
 _IMPORTERS = frozenset(("builtins.__import__", "importlib.import_module", "importlib.__import__"))
+_TAKE_MODULES = frozenset(
+    f"builtins.{name}" for name in ("getattr", "hasattr", "setattr", "delattr", "isinstance", "id")
+)
 _FORMAT_REACH = re.compile(r"\{[^{}]*\.__\w+__")
 _LEAVES = frozenset(("exit", "process"))
 _MODULE_READERS = frozenset(("get", "pop", "setdefault", "__getitem__", "__contains__"))
@@ -131,9 +134,12 @@ class PythonUses:
     def _is_searched(self, node: ast.expr, parent: ast.AST | None) -> bool:
         """Return True where a module is searched as a whole: `dir(sys)`, `vars(sys).items()`, `sys.__dict__`."""
         whole: ast.AST | None = node
+        if isinstance(parent, ast.keyword):
+            return True
         if isinstance(parent, ast.Call) and node in parent.args:
-            if not self.names.of(parent.func) & {"builtins.vars", "builtins.dir", "inspect.getmembers"}:
-                return False
+            callees = self.names.of(parent.func)
+            if not callees & {"builtins.vars", "builtins.dir", "inspect.getmembers"}:
+                return not callees & _TAKE_MODULES and not _has_spread_name(parent, self.names)
             whole, parent = parent, self.names.parent_of.get(id(parent))
         elif not (isinstance(node, ast.Attribute) and node.attr == "__dict__"):
             return False
@@ -356,6 +362,13 @@ class PythonUses:
             values = holder.values.get(node.id, [])
             self._name_taints[key] = frozenset(power for value in values for power in self.taint(value))
         return self._name_taints[key]
+
+
+def _has_spread_name(call: ast.Call, module: ModuleNames) -> bool:
+    """Return True for `attrgetter("name")(module)`, which is resolved, and for calls that only show the module."""
+    return any(name.startswith("operator.attrgetter:") for name in module.of(call.func)) or (
+        isinstance(call.func, ast.Name) and call.func.id in ("print", "repr", "str", "type")
+    )
 
 
 def _targets(node: ast.AST) -> list[ast.expr]:

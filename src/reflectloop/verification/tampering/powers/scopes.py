@@ -197,6 +197,8 @@ class ModuleNames:
     def _unbound(self, name: str) -> Names:
         if name == "__builtins__":
             return frozenset({"builtins"})
+        if name == "__loader__":
+            return frozenset({name})
         names = {f"{star}.{name}" for star in self.stars if power_of(f"{star}.{name}")}
         if name in _BUILTINS:
             names.add(f"builtins.{name}")
@@ -401,7 +403,7 @@ def _normal(name: str) -> str:
     """Return a full name without the detours through modules that hold other modules."""
     parts = name.split(".")
     for at in range(len(parts) - 1, 0, -1):
-        own = at == 1 and parts[0] in ("", "importlib", "concurrent", "os", parts[1])  # such as `time.time`
+        own = at == 1 and parts[0] in ("", "importlib", "concurrent", "os", "datetime", parts[1])  # such as `time.time`
         if parts[at] in HELD and not own:
             parts = parts[at:]
             break
