@@ -112,3 +112,12 @@ def test_a_cheat_in_javascript_asks(text: str) -> None:
 @pytest.mark.parametrize("path", ["lib/shop.js", "src/shop.ts"])
 def test_an_honest_feature_in_javascript_does_not_ask(text: str, path: str) -> None:
     assert findings(text, "let answer = 1;\n", path) == []
+
+
+def test_a_project_may_use_its_own_package_of_that_name() -> None:
+    project = SurroundingFiles(packages=frozenset({"pluggy", "os"}))
+    own = b"import pluggy\n\n\ndef f():\n    return pluggy.HookspecMarker('a')\n"
+    assert bad(look([ChangedFile("src/pluggy/new.py", None, own)], {}, project)) == []
+    assert bad(look([ChangedFile("src/shop/new.py", None, own)])) == [("new-power", "suspect")]
+    assert bad(look([ChangedFile("src/os/new.py", None, b"import os\nos._exit(0)\n")], {}, project)) != []
+    assert bad(look([ChangedFile("src/shop/pytest/new.py", None, b"import pytest\npytest.skip = 1\n")])) != []

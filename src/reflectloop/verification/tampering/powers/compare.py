@@ -12,6 +12,7 @@ from reflectloop.verification.tampering.added import JAVASCRIPT, added, ending
 from reflectloop.verification.tampering.powers.equality import unequal_comparisons
 from reflectloop.verification.tampering.powers.javascript import javascript_uses
 from reflectloop.verification.tampering.powers.kinds import POWERS, PowerUse
+from reflectloop.verification.tampering.powers.names import power_of
 from reflectloop.verification.tampering.powers.project import SurroundingFiles
 from reflectloop.verification.tampering.powers.python_uses import PythonUses
 from reflectloop.verification.tampering.powers.unread import content_of, unread
@@ -105,7 +106,7 @@ def uses(path: str, data: bytes | None, project: SurroundingFiles) -> list[Power
         tree = project.module(data)
         if tree is None:
             return []
-        python = PythonUses(tree, project.packages | _packages_of(path))
+        python = PythonUses(tree, project.packages | _package_of(path))
         return [*python.all(), *unequal_comparisons(python.names), *questions(python)]
     return list(javascript_uses(data)) if ending(path) in JAVASCRIPT else []
 
@@ -117,9 +118,10 @@ def is_python(path: str, data: bytes) -> bool:
     return "." not in path.rpartition("/")[2] and re.match(rb"#!.*\bpython", data[:80]) is not None
 
 
-def _packages_of(path: str) -> frozenset[str]:
+def _package_of(path: str) -> frozenset[str]:
+    """Return the top-level package of a file; never the name of something that gives powers."""
     parts = [part for part in path.split("/")[:-1] if part not in _ROOTS]
-    return frozenset({*parts[:2], path.rpartition("/")[2].partition(".")[0]})
+    return frozenset(part for part in parts[:1] if not power_of(part))
 
 
 def _finding(

@@ -35,7 +35,7 @@ class PythonUses:
     def __init__(self, tree: ast.Module, own: frozenset[str]) -> None:
         self.names = ModuleNames(tree)
         self.tree = tree
-        self.own = own
+        self.own = own - sys.stdlib_module_names - {"builtins"}
         imported = [alias.name for node in self.names.nodes if isinstance(node, ast.Import) for alias in node.names]
         self._modules = frozenset(name.partition(".")[2] for name in imported if "." in name)  # `b` of `import a.b`
         self._taints: dict[int, Names] = {}
@@ -108,7 +108,7 @@ class PythonUses:
 
     def _named(self, full: Names) -> Iterator[str]:
         for name in full:
-            power = names.power_of(name)
+            power = names.power_of(name) if name.partition(".")[0] not in self.own else None
             if power and name not in names.CALLED_ONLY and name != "sys.modules":
                 yield power
             elif name == "sys.modules":
@@ -125,7 +125,7 @@ class PythonUses:
                 continue
             if name in names.SENSITIVE and self._is_searched(node, parent):
                 yield "computed-name"
-            power = names.power_of(name)
+            power = names.power_of(name) if name.partition(".")[0] not in self.own else None
             if power == "exit" and name == "builtins.SystemExit" and not called:
                 continue
             if power and not (power == "read" and called and self._writes(name, parent)):
