@@ -67,7 +67,7 @@ def settings_of(repo: Repo, base: bytes | None) -> config.JudgingSettings:
 def test_the_file_of_the_work_tree_counts_once_it_is_trusted_by_content(repo: Repo) -> None:
     repo.write("reflectloop.toml", CHEAT + 'protect = ["more"]\n')
     found = settings_of(repo, b"[verify]\ntimeout_s = 7\n")
-    assert found.differing == ("checks", "protect", "timeout_s")
+    assert set(found.differing) == {"checks", "protect", "timeout_s"}
     assert (found.config.verify.checks, found.config.verify.timeout_s) == ((), 7)
     assert settings_of(repo, b"not = [toml").config.verify.checks == ()
     record.trust(repo.path, {found.grant.key: digest(found.grant, repo.path)}, "now")

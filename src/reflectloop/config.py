@@ -30,7 +30,7 @@ _PATHS = {
 }
 
 
-_JUDGES = ("checks", "protect", "timeout_s")  # of [verify]: they need no trust, so they must not come with a change
+_JUDGES = grants.free_settings("verify")  # they need no trust, so they must not come with a change
 _CHECKS = "verify.checks"
 
 

@@ -148,6 +148,11 @@ _AGENT_FREE = frozenset({"kind", "model", "protocol", "window", "turns", "timeou
 _AGENT_BOUNDS = ("turns", "timeout_s", "reply_tokens")
 
 
+def free_settings(section: str) -> tuple[str, ...]:
+    """Return the settings of a section that apply without trust, whatever their value."""
+    return tuple(name for name, row in _ROWS[section].items() if row is _FREE)
+
+
 def rows() -> Iterator[tuple[str, bool]]:
     """Yield each setting with a row, and True if the project may always set it."""
     for section, settings in _ROWS.items():
