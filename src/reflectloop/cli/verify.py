@@ -72,6 +72,15 @@ def _check_options(patch: Path | None, branch: str | None, *, worktree: bool) ->
 @_change_options
 @click.option("--track", type=click.Choice([track.value for track in Track]), help="The kind of change it should be.")
 @click.option("--check", "checks", multiple=True, metavar="NAME", help="Run only this check; can be repeated.")
+@click.option(
+    "--strength", is_flag=True, help="Try small faults in the changed Python lines: do the tests notice them?"
+)
+@click.option(
+    "--strength-min",
+    type=click.IntRange(0, 100),
+    metavar="PERCENT",
+    help="Refuse the change if fewer of these faults are noticed.",
+)
 @click.option("--junit", type=_FILE, metavar="FILE", help="Also write the verdict as JUnit XML.")
 @click.option("--sarif", type=_FILE, metavar="FILE", help="Also write the findings as SARIF.")
 @answers
@@ -84,6 +93,8 @@ def verify(
     checks: tuple[str, ...],
     isolation: str | None,
     sandbox_root: Path | None,
+    strength: bool,
+    strength_min: int | None,
     junit: Path | None,
     sarif: Path | None,
     wait: bool,
@@ -111,6 +122,7 @@ def verify(
         sandbox_root,
         wait,
         approve_file,
+        strength_min if strength_min is not None else 0 if strength else None,
     )
     with observe() as observer:
         outcome = verify_command.verify(request, observer)
@@ -171,6 +183,9 @@ def _verdict_lines(verdict: Verdict, warnings: list[str]) -> Iterator[Note]:
         yield Note(_check_line(check))
     for own in verdict.own:
         yield Note(f"  {own.check}, tests of the patch: {own.on_patch.summary}; on base: {own.on_base.summary}")
+    if verdict.strength:
+        yield Note(f"  strength: {verdict.strength}")
+        yield from (Note(f"    not noticed: {text}") for text in verdict.strength.unnoticed)
     reasons = " ".join(reason.text for reason in (*verdict.reasons, *(item.reason for item in verdict.approved)))
     unnamed = [
         finding

@@ -16,7 +16,17 @@ from reflectloop.plan.model import Check
 from reflectloop.sandbox.sandbox import CommandResult
 from reflectloop.system import clock
 from reflectloop.terms import Decision, Track
-from reflectloop.verification import compare, evidence, intended, probing, protected, tampering, tools, verdict
+from reflectloop.verification import (
+    compare,
+    evidence,
+    intended,
+    probing,
+    protected,
+    strength,
+    tampering,
+    tools,
+    verdict,
+)
 from reflectloop.verification.change_proof import MOST_FLAKES, TRIES, ChangeProof, JudgedTrees, died
 from reflectloop.verification.check_runner import CheckRun, CheckRunner
 from reflectloop.verification.compare import Comparison
@@ -33,7 +43,14 @@ from reflectloop.verification.stable_ids import match_unstable_ids
 from reflectloop.verification.tampering.powers import newer_reader, surrounding_files
 from reflectloop.verification.test_only_files import find_test_only_files
 from reflectloop.verification.used_files import find_used_files
-from reflectloop.verification.verdict import CheckComparison, PatchTests, PlanCheckResult, Verdict, VerdictReason
+from reflectloop.verification.verdict import (
+    CheckComparison,
+    PatchTests,
+    PlanCheckResult,
+    StrengthReport,
+    Verdict,
+    VerdictReason,
+)
 
 _REPETITIONS = 4  # of a test that comes and goes, on the patch and on base
 _RED = ("failed", "error")
@@ -84,6 +101,7 @@ class VerificationInput:
     criteria: Mapping[str, str | None] = field(default_factory=dict)  # acceptance criteria with their checks
     has_setup: bool = False
     doubts: Sequence[str] = ()  # possible secrets in the added lines, and files that run by themselves
+    strength: int | None = None  # the least percentage of mutants that tests must notice; None: not measured
     approved: Mapping[str, str] = field(default_factory=dict)  # by finding id: who approved it, and why
 
 
@@ -142,12 +160,14 @@ class SealedVerification:
         proof = self._proof(checks, patch_tests, named)
         probe = self._probe(checks, patch_tests, proof.proven if track is Track.FIX else ())
         self._add_probe(probe)
+        strong = self._strength(checks, patch_tests, proof)
         reasons = [
             *verdict.of_findings(self.findings, self.freed),
             *(verdict.of_checks(checks, self.case.track) if self.case.checks or not named else []),
             *verdict.of_own(patch_tests),
             *verdict.of_named(named, [finding.path for finding in self.findings if finding.rule == intended.RULE]),
             *([] if any(map(_unjudged, checks)) else proof.reasons(track, self.case.criteria, probe.unproven)),
+            *(strength.reasons(strong, self.case.strength or 0) if strong else []),
             *self._of_criteria(verdict.held(checks, patch_tests, named)),
             *self._of_dependencies(),
             *self.runs.touched.reasons(self.tree, [self.case.base, self.base_with_tests]),
@@ -182,6 +202,7 @@ class SealedVerification:
                 *probe.notes,
             ),
             tuple(approved),
+            strong,
         )
 
     # The trees -----------------------------------------------------------------------------------------------
@@ -470,6 +491,27 @@ class SealedVerification:
             self.case.named_by_author,
             lambda check: second and probing.applies(check, self.changes),
         )
+
+    def _strength(
+        self, checks: Sequence[CheckComparison], patch_tests: Sequence[PatchTests], proof: ChangeProof
+    ) -> StrengthReport | None:
+        """Measure the tests that show the change: those that turned green and those that the patch brings."""
+        if self.case.strength is None:
+            return None
+        own = {tests.check: tests.on_patch.tests for tests in patch_tests}
+        proven = set(proof.proven if self.case.track is Track.FIX else ())
+        shown = {
+            item.check.name: [
+                name
+                for name, outcome in {**item.sealed.tests, **own.get(item.check.name, {})}.items()
+                if outcome == "passed"
+                and (name in proven or name in item.comparison.fixed or name in own.get(item.check.name, ()))
+            ]
+            for item in checks
+            if item.check.kind == "test" and not item.left_out
+        }
+        by_name = {item.check.name: item.check for item in checks}
+        return strength.measure(self.changes, shown, by_name, self.runs.ground.trees, self.with_tests, self._again)
 
     def _probe(
         self, checks: Sequence[CheckComparison], patch_tests: Sequence[PatchTests], proven: Sequence[str]

@@ -77,6 +77,17 @@ class PlanCheckResult(NamedTuple):
     missing: str = ""  # the name of which its failure on base says that it does not exist
 
 
+class StrengthReport(NamedTuple):
+    """The small faults in the changed lines that the tests of the change notice, of those that were tried."""
+
+    noticed: int
+    total: int
+    unnoticed: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.noticed} of {self.total} mutants noticed"
+
+
 class Verdict(NamedTuple):
     """The decision about a change, with its evidence."""
 
@@ -95,6 +106,7 @@ class Verdict(NamedTuple):
     restored: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     approved: tuple[ApprovedReason, ...] = ()
+    strength: StrengthReport | None = None  # if it was asked for
 
     @property
     def outcome(self) -> OutcomeWord:

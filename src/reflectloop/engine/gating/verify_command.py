@@ -72,6 +72,7 @@ class VerifyRequest:
     sandbox_root: Path | None = None
     wait: bool = False
     approve_file: Path | None = None
+    strength: int | None = None  # the least percentage of noticed mutants; None: not measured
     caller: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
 
@@ -295,6 +296,7 @@ class Verification:
             required=frozenset(self.request.only) | {one.name for one in self.config.verify.checks},
             has_setup=bool(self.config.verify.setup),
             doubts=(*self.doubts, *self._runs_by_itself(sides)),
+            strength=self.request.strength,
             approved=self.approvals.known(sides.base, sides.head),
         )
 
@@ -550,6 +552,7 @@ def as_data(found: Verdict) -> dict[str, Any]:
             }
             for one in found.own
         ],
+        "strength": found.strength._asdict() if found.strength else None,
         "named_checks": [one._asdict() for one in found.named],
         "base_tree": found.base_tree,
         "tree": found.tree,
