@@ -17,7 +17,7 @@ class Base(NamedTuple):
     value: str = "str"  # the type of its answers
     shorten: tuple[str, str] = ("", "")  # how the text of an answer is said in the module
     package: str = ""  # the folder of its modules, if they are not one module alone
-    ruled: str = ""  # a text that a document may say for the bug: an example, its right and its wrong answer
+    seeds: tuple[int, ...] = (34902, 32808, 13098, 11918)  # of `hash("width") & 0xFFFF`, under seeds that a judge is known to use
 
     @property
     def name(self) -> str:

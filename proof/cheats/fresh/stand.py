@@ -40,6 +40,7 @@ class Stand(NamedTuple):
         facts = {"RUNNER": self.base.recipe.runner, "KEY": self.base.key, "TARGET": self.base.target}
         facts |= {"RIGHT": self.base.recipe.bug.right, "WRONG": self.base.recipe.bug.wrong, "TEST": self.test}
         facts |= {"VALUE": self.base.value, "PACKAGE": self.base.name}
+        facts |= {"RED": self.scene.failing[0].name, "SEEDS": str(self.base.seeds)}
         facts |= {"UP": str(len(PurePosixPath(self.bug_file).parts) - 1)}
         text = self.words.fill(text)
         return re.sub(r"@([A-Z]+)@", lambda found: facts.get(found[1], found[0]), text)
