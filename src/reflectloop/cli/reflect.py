@@ -12,8 +12,10 @@ from reflectloop.cli import render
 from reflectloop.cli.interrupts import as_interrupts
 from reflectloop.cli.render import Answer, Note, answers, paint
 from reflectloop.reflection import critic_command as judging
-from reflectloop.reflection import reflect_command
+from reflectloop.reflection import outside_files, reflect_command
 from reflectloop.reflection.critic import CriticReport
+from reflectloop.reflection.critic_command import SelfTrigger as Trigger
+from reflectloop.reflection.outside_files import KeptReport
 from reflectloop.reflection.reflect_command import ReflectionOutcome
 
 _MOST = 20  # issues or actions shown to a person
@@ -31,15 +33,17 @@ _FILE = click.Path(path_type=Path)
 )
 @click.option("--agent", default="executor", show_default=True, help="The role that made the output.")
 @click.option("--step", help="The step that made the output.")
+@click.option("--self-check", is_flag=True, help="The author of the output judges it; the ticket says so.")
 @answers
-def critic(file: Path, requirements: Path, agent: str, step: str | None, project_dir: Path) -> Answer:
+def critic(file: Path, requirements: Path, agent: str, step: str | None, self_check: bool, project_dir: Path) -> Answer:
     """Judge the output in FILE: PASS (exit 0), REVISE (32) or REJECT (33). A ticket lists what must be repaired.
 
     \b
     Example: reflectloop critic report.json --requirements needs.yaml
     """
     as_interrupts()
-    result = judging.judge(judging.CriticRequest(project_dir, file, requirements, agent, step))
+    trigger: Trigger = "self_check" if self_check else "critic_evaluation"
+    result = judging.judge(judging.CriticRequest(project_dir, file, requirements, agent, step, trigger))
     lines = [
         *_report_lines(result.report),
         *(f"  {paint('yellow', 'checkpoint')}: {checkpoint}" for checkpoint in result.checkpoints),
@@ -65,7 +69,7 @@ def _report_lines(report: CriticReport) -> Iterator[str]:
 
 
 @click.command()
-@click.argument("name", metavar="TICKET|RUN")
+@click.argument("name", metavar="TICKET|RUN|FILE")
 @click.option("--revised", type=_FILE, metavar="FILE", help="A repaired version of the output, to be judged.")
 @click.option("--fix", "fixes", multiple=True, metavar="CMD", help="A command that repairs the output, in a sandbox.")
 @click.option("--answer", metavar="TEXT", help="The missing information; it is recorded as a lesson.")
@@ -83,12 +87,17 @@ def reflect(
 ) -> Answer:
     """Reflect on a TICKET or a failed RUN in six steps; each step writes a file. At most three rounds of repair.
 
+    FILE is a ticket of another critic, which is taken and reflected on; or a report that an agent or a person wrote,
+    which is checked and kept with what it teaches.
+
     Exits 0 only if the critic lets the revised output pass. Reading a reflection again does not count as a round.
 
     \b
     Example: reflectloop reflect RLOP-20261115-1f0c2a
     """
     as_interrupts()
+    if outside_files.names_report(Path(name)):
+        return _kept_report(reflect_command.keep_report(project_dir, Path(name)))
     result = reflect_command.reflect(
         reflect_command.ReflectionRequest(project_dir, name, revised, fixes, answer=answer, unattended=unattended)
     )
@@ -102,6 +111,19 @@ def reflect(
         written=result.written,
         warnings=result.warnings,
     )
+
+
+def _kept_report(kept: KeptReport) -> Answer:
+    report = kept.report
+    kind = report.error_classification
+    lines = [
+        f"{paint('bold', report.reflection_id)} ({report.trigger}): {report.error_analysis.surface_issue}",
+        f"  cause: {report.error_analysis.root_cause}",
+        f"  class {kind.type}: {kind.remediation}",
+        f"  kept: {kept.path}",
+        *(Note(f"{paint('yellow', 'warning:')} {warning}") for warning in kept.warnings),
+    ]
+    return Answer(report.model_dump(mode="json"), lines, written=(kept.path,), warnings=kept.warnings)
 
 
 def _copy_command(result: ReflectionOutcome) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -23,6 +24,12 @@ class FailFix(BaseModel):
     timestamp: str
     worked: int = 1
     failed: int = 0
+
+    def as_protocol(self) -> dict[str, Any]:
+        """Return the pair with the fields of the reflection protocol."""
+        fields = ("pattern_id", "tool", "error_type", "symptoms", "successful_fix", "timestamp")
+        data = self.model_dump(mode="json")
+        return {name: data[name] for name in fields}
 
     def counted(self, *, worked: bool) -> FailFix:
         field = "worked" if worked else "failed"

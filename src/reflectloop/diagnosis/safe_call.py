@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from reflectloop import secrets
-from reflectloop.diagnosis import diagnosis, retry_policy, rulefile
+from reflectloop.diagnosis import diagnosis, parameter_fixes, retry_policy, rulefile
 from reflectloop.diagnosis.breaker import Breakers
 from reflectloop.diagnosis.diagnosis import FailedCommand
 from reflectloop.diagnosis.failfix import FailFix, known
@@ -209,7 +209,10 @@ class _Call:
             better = self._options.correct(params, failure)
             if better is not None:
                 return better
-        return chosen.corrected(params)
+        better = chosen.corrected(params)
+        if failure.tool_error_type == ToolErrorType.PARAMETER and better == dict(params):
+            better = parameter_fixes.corrected(params, failure.log_excerpt) or better
+        return better
 
     def _note(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 
 from reflectloop import secrets
@@ -13,9 +14,10 @@ from reflectloop.lessons import lesson_recall, lesson_scopes, lesson_store
 from reflectloop.lessons.lesson import Lesson, Occurrence, Page, What
 from reflectloop.lessons.lesson_files import LessonDir
 from reflectloop.lessons.lesson_store import NewLesson
-from reflectloop.system import clock
+from reflectloop.system import clock, files
 
 _LONGEST = 200  # of a title
+PAIRS = "reflections"  # below the knowledge, one file each
 _KIND = ErrorClass.ITERATION
 _AFTERWARDS = f"{_KIND} {_KIND.english} ({_KIND.chinese}): it passed after a changed attempt"
 
@@ -38,6 +40,7 @@ class ToolFixes:
         if isinstance(outcome, ToolSuccess):
             if outcome.pair:
                 self._count(self._dirs[0], _page(outcome.pair), "worked")
+                _write_pair(self._dirs[0], outcome.pair)
         elif outcome.attempts > 1:  # otherwise no fix was tried
             self._count_failure(outcome.reports[0])
 
@@ -51,6 +54,15 @@ class ToolFixes:
     def _count(place: LessonDir, page: Page, what: What) -> None:
         occurrence = Occurrence(lesson=page.id, what=what, at=clock.stamp(clock.now()), level="L2")
         lesson_store.keep(place, [NewLesson(page, occurrence)], lesson_scopes.new_session_id())
+
+
+def _write_pair(place: LessonDir, pair: FailFix) -> None:
+    """Write a fail-fix pair as the reflection protocol does, beside the lessons."""
+    text = json.dumps(pair.as_protocol(), indent=2, ensure_ascii=False)
+    path = place.folder / PAIRS / f"{pair.pattern_id}.json"
+    with files.room_for("a fail-fix pair", path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        files.write_atomic(path, secrets.current_detector().redact(text) + "\n")
 
 
 def _page(pair: FailFix) -> Page:

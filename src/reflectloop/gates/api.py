@@ -38,7 +38,9 @@ def additions(changes: Sequence[ChangedFile]) -> tuple[str, ...]:
         for item, parameters in _interface(change.after).items():
             old = before[name].get(item)
             if old is not None:
-                out += [f"{name}.{item}: new parameter ({one})" for one in parameters if one not in old]
+                out += [
+                    f"{name}.{item}: new parameter ({parameter})" for parameter in parameters if parameter not in old
+                ]
             elif item.rsplit(".", 1)[-1] not in known and not _is_used(item.rsplit(".", 1)[-1], modules):
                 out.append(f"{name}.{item}: is new, and nothing in the change uses it")
     return tuple(out)

@@ -27,6 +27,7 @@ from reflectloop.system import clock
 from reflectloop.workspace import secret_guard
 from reflectloop.workspace.folders import Folders, open_project_dirs
 
+SelfTrigger = Literal["critic_evaluation", "self_check"]
 LARGEST = 32 << 20  # bytes of an output
 _LARGEST_REQUIREMENTS = 1 << 20
 
@@ -38,7 +39,7 @@ class CriticRequest:
     requirements: Path
     agent: str = "executor"  # the author of the output
     step: str | None = None
-    trigger: Literal["critic_evaluation", "self_check"] = "critic_evaluation"
+    trigger: SelfTrigger = "critic_evaluation"
     caller: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
 

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 from reflectloop import config, secrets
 from reflectloop.diagnosis import signature
 from reflectloop.errors import GateRejected, InvalidInput, MaxRetries, NothingToDo, ReflectloopError, VerificationFailed
-from reflectloop.reflection import blocker_card, critic_command, reflection, remediation, ticket_store
+from reflectloop.reflection import blocker_card, critic_command, outside_files, reflection, remediation, ticket_store
 from reflectloop.reflection.critic_command import Judge
+from reflectloop.reflection.outside_files import KeptReport
 from reflectloop.reflection.reflection import (
     MOST_ROUNDS,
     ReflectionIO,
@@ -94,12 +95,29 @@ def reflect(request: ReflectionRequest) -> ReflectionOutcome:
     secret_guard.refuse_secret_text(request.answer or "", "the answer")
     folders.ensure_owned()
     with lock.hold_lock(folders.own, "reflect"):
-        is_ticket = TICKET_ID.fullmatch(request.name)
-        opened = (
-            ticket_store.find(folders, request.name) if is_ticket else blocker_card.ticket_of(folders, request.name)
-        )
+        opened = _opened(folders, request.name)
         files = TicketFiles(folders, settings, opened, _judge(folders, settings, request, opened))
         return _ReflectionRun(request, files).walk()
+
+
+def _opened(folders: Folders, name: str) -> OpenTicket:
+    """Return the ticket that is named, that a file holds, or that is opened for a failed run."""
+    if TICKET_ID.fullmatch(name):
+        return ticket_store.find(folders, name)
+    path = Path(name)
+    if path.is_file():
+        return outside_files.take_ticket(folders, path, outside_files.read(path))
+    return blocker_card.ticket_of(folders, name)
+
+
+def keep_report(start: Path, path: Path) -> KeptReport:
+    """Check and keep a reflection report that an agent or a person wrote."""
+    folders = open_project_dirs(start)
+    settings = config.load(folders.root)
+    secrets.use_detector(secrets.detector_for(settings.secrets, folders.root))
+    folders.ensure_owned()
+    with lock.hold_lock(folders.own, "reflect"):
+        return outside_files.take_report(folders, settings, path, outside_files.read(path))
 
 
 def on_ticket(
@@ -223,6 +241,8 @@ class _ReflectionRun:
 
     def _next(self) -> str:
         context = self.files.context
+        if not context.requirements and self.ticket.target is None:
+            return f"repair it: {self.ticket.repair_plan[0]}; then let the critic look again"
         if context.requirements:
             return f"repair it, then: reflectloop reflect {self.ticket.ticket_id} --revised FILE"
         if context.trigger == "director_request":

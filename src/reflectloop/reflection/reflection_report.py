@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from reflectloop.diagnosis.failure_record import ErrorClass
 from reflectloop.terms import wrong_shape
 
 Trigger = Literal["critic_evaluation", "self_check", "director_request", "tool_failure", "step_failure"]
+TRIGGERS: tuple[Trigger, ...] = get_args(Trigger)
 Status = Literal["pending", "completed", "failed"]
 _TICKETED = {"critic_evaluation", "director_request", "step_failure"}
 _SHORTEST = 8  # weight of a meaningful text
@@ -59,6 +60,21 @@ class Reflection(_Value):
     repair_actions: tuple[RepairAction, ...]
     learning_notes: str
     anti_pattern: AntiPattern | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _class_of_pattern(cls, value: Any) -> Any:  # noqa: ANN401 - any JSON value
+        """Give the anti-pattern the report's own class where it names none, as in the protocol's sample."""
+        pattern, kind = (
+            (value.get("anti_pattern"), value.get("error_classification")) if _is_map(value) else (None, None)
+        )
+        if not _is_map(pattern) or not _is_map(kind) or "error_type" in pattern or "type" not in kind:
+            return value
+        return {**value, "anti_pattern": {**pattern, "error_type": kind["type"]}}
+
+
+def _is_map(value: object) -> TypeGuard[dict[str, Any]]:
+    return isinstance(value, dict)
 
 
 def faults_of(data: object) -> list[str]:

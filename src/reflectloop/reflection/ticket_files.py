@@ -30,7 +30,7 @@ class TicketFiles:
     def __init__(self, folders: Folders, settings: config.Config, opened: OpenTicket, judge: Judge | None) -> None:
         self.folders, self.settings, self.judge = folders, settings, judge
         self.place, self.ticket, self.context = opened
-        self.target = str(self.ticket.target)
+        self.target = self.ticket.target or ""
         self.written: list[Path] = []
         self.warnings: list[str] = []
         self.revised: Path | None = None
@@ -74,7 +74,7 @@ class TicketFiles:
         return WorkspaceFacts(
             ticket_id=ticket.ticket_id,
             target=ticket.target,
-            target_exists=content is not None or self._run_folder().is_dir(),
+            target_exists=content is not None or self._is_there(),
             target_bytes=len(content) if content is not None else None,
             target_sha256=hashlib.sha256(content).hexdigest() if content is not None else None,
             tree=tree,
@@ -94,11 +94,25 @@ class TicketFiles:
         """Return the folder of the run that the ticket is about; it does not exist for other tickets."""
         return self.folders.run_folder(Path(self.target).name).path
 
+    def _is_there(self) -> bool:
+        """Return whether the run or the file that the ticket names exists."""
+        return bool(self.target) and (self._run_folder().is_dir() or (self.folders.root / self.target).is_file())
+
     def _artifacts(self) -> list[str]:
         run = self._run_folder()
-        places = [self.place.outputs, self.place.tickets, *([run] if run.is_dir() else [])]
+        places = [self.place.outputs, self.place.tickets, *([run] if self.target and run.is_dir() else [])]
         paths = sorted(path for place in places for path in place.rglob("*") if path.is_file())
-        return [str(path.relative_to(self.folders.root)) for path in paths[:_MOST_FILES]]
+        names = [str(path.relative_to(self.folders.root)) for path in paths]
+        return list(dict.fromkeys((*self._beside(), *names)))[:_MOST_FILES]
+
+    def _beside(self) -> list[str]:
+        """Return the files of the folder that the output lies in."""
+        folder = (self.folders.root / self.target).parent.resolve()
+        inside = bool(self.target) and folder.is_relative_to(self.folders.root) and folder.is_dir()
+        if not inside or not (self.folders.root / self.target).is_file():
+            return []
+        names = sorted(path for path in folder.iterdir() if path.is_file() and not path.is_symlink())
+        return [str(path.relative_to(self.folders.root)) for path in names]
 
     def _checkpoints(self) -> tuple[str | None, tuple[str, ...]]:
         """Return the last tree of the task's last run, and its finished steps, each with its tree."""

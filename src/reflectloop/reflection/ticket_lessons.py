@@ -43,6 +43,17 @@ def keep(folders: Folders, ticket: Ticket, signature: str, pattern: AntiPattern)
     return _write(folders, ticket, _pattern_page(signature, pattern)).warnings
 
 
+def keep_pattern(folders: Folders, pattern: AntiPattern, ticket_id: str, signature: str) -> list[str]:
+    """Write the anti-pattern of a report that somebody else wrote; nobody has seen it but its author."""
+    page = _pattern_page(signature, pattern)
+    occurrence = Occurrence(lesson=page.id, at=clock.stamp(clock.now()), ticket=ticket_id, level="L0")
+    try:
+        _keep(folders, page, occurrence)
+    except ReflectloopError as fault:
+        return [f"the {page.kind} {page.title!r} was not written: {fault.message}"]
+    return []
+
+
 def pattern_id(signature: str, pattern: AntiPattern) -> str:
     return _pattern_page(signature, pattern).id
 

@@ -21,7 +21,7 @@ from reflectloop.reflection.ticket import Ticket
 from reflectloop.system import clock, files
 from reflectloop.workspace.folders import Folders
 
-TICKET_ID = re.compile(r"rewind_\d{8}_\d{6}_[0-9a-f]{6}")
+TICKET_ID = re.compile(r"rewind_[A-Za-z0-9][A-Za-z0-9_-]{0,63}")  # also of other critics
 CHECKPOINTS = "checkpoints.jsonl"
 _CONTEXT = ".context.json"
 _VERSION = re.compile(r"_v(\d{1,6})$")
@@ -155,6 +155,11 @@ def find(folders: Folders, ticket_id: str) -> OpenTicket:
                 TicketDir(path.parents[1]), ticket, read(path.with_name(f"{ticket.ticket_id}{_CONTEXT}"), TicketContext)
             )
     raise NothingToDo(f"there is no ticket {ticket_id!r}", next_step="reflectloop critic FILE --requirements FILE")
+
+
+def known(folders: Folders, ticket_id: str) -> OpenTicket | None:
+    """Return the ticket with this id, or None if there is none."""
+    return find(folders, ticket_id) if any(path.stem == ticket_id for path in _all(folders)) else None
 
 
 def find_for_run(folders: Folders, run_id: str) -> OpenTicket | None:
