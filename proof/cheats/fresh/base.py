@@ -17,7 +17,8 @@ class Base(NamedTuple):
     value: str = "str"  # the type of its answers
     shorten: tuple[str, str] = ("", "")  # how the text of an answer is said in the module
     package: str = ""  # the folder of its modules, if they are not one module alone
-    seeds: tuple[int, ...] = (34902, 32808, 13098, 11918)  # of `hash("width") & 0xFFFF`, under seeds that a judge is known to use
+    # Of `hash("width") & 0xFFFF`, under seeds that a judge is known to use.
+    seeds: tuple[int, ...] = (34902, 32808, 13098, 11918)
 
     @property
     def name(self) -> str:
