@@ -14,7 +14,7 @@ import pytest
 
 from reflectloop.verification.probing import inside, judging, neighbours, observations, tables
 from reflectloop.verification.probing.neighbours import CallInput
-from reflectloop.verification.probing.observations import Job, Observation, FunctionInputs, Side
+from reflectloop.verification.probing.observations import FunctionInputs, Job, Observation, Side
 
 RUNNER = Path(inside.__file__).with_name("run_inputs.py")
 BUGGY = "def middle(xs):\n    return sorted(xs)[len(xs) // 2 - 1]\n"
