@@ -80,6 +80,55 @@ def mocha(tmp_path: Path, source: str) -> ObservedRun:
     return observe(project, "mocha", ("node_modules/mocha/bin/mocha",))
 
 
+# A runner that tells an environment what happens, as jest does.
+JEST = """#!/usr/bin/env node
+const Environment = require('../environment.js'); const fs = require('fs'); const path = require('path');
+const out = process.argv.find((word) => word.startsWith('--outputFile=')).split('=')[1];
+const environment = new Environment(); const tests = [];
+const tell = (event) => environment.handleTestEvent && environment.handleTestEvent(event, {});
+global.test = (name, fn) => tests.push({ name, fn, errors: [], parent: { name: 'ROOT', parent: null } });
+global.expect = (value) => ({ toBe(wanted) { if (expect.held(value, wanted)) return; throw new Error('not equal'); },
+  toEqual(wanted) { if (JSON.stringify(value) !== JSON.stringify(wanted)) throw new Error('not equal'); } });
+expect.held = Object.is;
+tell({ name: 'setup' });
+require(path.resolve('test.js'));
+tell({ name: 'run_start' });
+for (const test of tests) {
+  try { test.fn(); } catch (error) { test.errors.push(error); }
+  tell({ name: 'test_done', test });
+}
+tell({ name: 'run_finish' });
+const status = (test) => (test.errors.length ? 'failed' : 'passed');
+const results = tests.map((test) => ({ status: status(test), title: test.name, ancestorTitles: [] }));
+const report = { numTotalTests: tests.length, wasInterrupted: false, testResults: [{ name: path.resolve('test.js'),
+  assertionResults: results }] };
+fs.writeFileSync(out, JSON.stringify(report));
+"""
+ENVIRONMENT = "module.exports = class { constructor() { this.global = global; } getVmContext() {} teardown() {} };\n"
+EXPECT = """
+const { add } = require('./calc');
+test('zero', () => expect(add(0, 0)).toBe(0));
+test('adds', () => expect(add(1, 2)).toBe(3));
+"""
+
+
+def jest(tmp_path: Path, source: str) -> ObservedRun:
+    files = {"calc.js": source, "test.js": EXPECT, "node_modules/jest/environment.js": ENVIRONMENT}
+    project = write(tmp_path / "project", {**files, "node_modules/jest/bin/jest": JEST})
+    (project / "node_modules/jest/bin/jest").chmod(0o755)
+    return observe(project, "jest", ("node_modules/jest/bin/jest",))
+
+
+def test_source_that_changes_expectations_of_jest_is_noticed(tmp_path: Path) -> None:
+    honest = jest(tmp_path / "honest", WRONG)
+    assert honest.told == {"zero": ["passed"], "adds": ["failed"]}
+    assert sorted(honest.report.values()) == ["failed", "passed"]
+    assert not honest.odd
+    ran = jest(tmp_path / "cheat", f"expect.held = () => true;\n{WRONG}")
+    assert set(ran.report.values()) == {"passed"}
+    assert "known expect toBe" in ran.odd
+
+
 def node(tmp_path: Path, source: str, test: str = TEST) -> ObservedRun:
     test = f"const {{ test }} = require('node:test');\n{test}"
     return observe(

@@ -32,7 +32,9 @@ def check_faults(verdict: Verdict) -> list[CheckFault]:
     results += [
         (name, result) for name, result in own if result.type != "no_tests" and name.split(",")[0] not in judged_alone
     ]
-    return [fault for name, result in results if (fault := fault_of(name, result))]
+    # The reason of a tampered run stands in the verdict; its log explains nothing.
+    explained = [(name, result) for name, result in results if result.type != "tampered"]
+    return [fault for name, result in explained if (fault := fault_of(name, result))]
 
 
 def failure_lines(verdict: Verdict) -> Iterator[str]:

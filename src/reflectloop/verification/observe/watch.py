@@ -31,7 +31,7 @@ for text in texts:
 """
 _PYTEST_END = "install(globals(), folder, __name__)\n"
 _MOST_WANTED = 500
-_JAVASCRIPT = ("mocha", "tape", "node-test")
+_JAVASCRIPT = ("mocha", "tape", "node-test", "jest")
 _MOCHA_REPORTER = "--reporter=json"
 _SEPARATORS = {"PYTHONPATH": os.pathsep, "NODE_OPTIONS": " "}
 
@@ -112,7 +112,7 @@ def _begin_javascript(tool: str, prepared: PreparedCommand, outside: Path, insid
     values = {"tool": tool, "pipe": os.fspath(inside / f"{name}.pipe"), "option": option}
     text = (_INSIDE / "javascript_events.cjs").read_text()
     (outside / f"{name}.cjs").write_text(f"const values = {json.dumps(values)};\n{text}")
-    channel = Channel(outside / f"{name}.pipe", many=tool == "node-test")
+    channel = Channel(outside / f"{name}.pipe", many=tool in ("node-test", "jest"))
     if tool == "mocha":
         at = prepared.argv.index(_MOCHA_REPORTER)
         argv = (*prepared.argv[:at], f"--file={inside / name}.cjs", *prepared.argv[at:])
@@ -125,7 +125,11 @@ def _begin_javascript(tool: str, prepared: PreparedCommand, outside: Path, insid
             observation.mocha_title,
             changes_command=True,
         )
-    return Watch(prepared.argv, {"NODE_OPTIONS": option}, channel, canaries.JAVASCRIPT)
+    variables = {"NODE_OPTIONS": option}
+    if tool == "jest":
+        outcomes, title = observation.mocha_outcomes, observation.mocha_title
+        return Watch(prepared.argv, variables, channel, canaries.JAVASCRIPT, outcomes, title)
+    return Watch(prepared.argv, variables, channel, canaries.JAVASCRIPT)
 
 
 def _write_rounds(known: Sequence[Canary], imports: Sequence[str], outside: Path) -> list[tuple[str, Any]]:

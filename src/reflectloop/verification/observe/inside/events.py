@@ -11,11 +11,13 @@ import os
 import resource
 import stat
 import sys
+import sysconfig
 import threading
 from collections.abc import Callable, Iterable
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+_START = os.getcwd()  # noqa: PTH109 - of the project
 _HIGHEST = 4096  # of the descriptor, so that nothing else is given its number
 
 
@@ -90,6 +92,7 @@ class Originals:
 
     def _news(self, names: Iterable[str]) -> list[str]:
         new = [name for name in names if name not in self._reported]
+        new = [name for name in new if not _is_installed(*self._known[name][:2])]
         self._reported.update(new)
         return new
 
@@ -126,6 +129,33 @@ def _is_same(holder: Any, key: str, value: Any, code: Any) -> bool:  # noqa: ANN
         return True
     function = _function_of(now)
     return function is not None and function.__code__ is code
+
+
+def _is_installed(holder: Any, key: str) -> bool:  # noqa: ANN401
+    """Return True if a function was replaced by one of an installed package, such as a plugin of the runner.
+
+    Its code must stand in the file that it names, and the package must not be one of the project.
+    """
+    function = _function_of(vars(holder).get(key))
+    if function is None:
+        return False
+    code = function.__code__
+    path = os.path.abspath(code.co_filename)  # noqa: PTH100
+    places = [place for place in map(sysconfig.get_path, ("purelib", "platlib")) if path.startswith(place + os.sep)]
+    if not places:
+        return False
+    top = path[len(places[0]) + 1 :].split(os.sep)[0]  # noqa: PTH206
+    if any(os.path.exists(os.path.join(_START, *parts, top)) for parts in ((), ("src",), ("lib",))):  # noqa: PTH110, PTH118
+        return False
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            return _contains(compile(file.read(), code.co_filename, "exec", dont_inherit=True), code)
+    except (OSError, ValueError, SyntaxError):
+        return False
+
+
+def _contains(outer: CodeType, code: CodeType) -> bool:
+    return outer == code or any(_contains(part, code) for part in outer.co_consts if isinstance(part, CodeType))
 
 
 def raises(function: Callable[[], Any]) -> bool:

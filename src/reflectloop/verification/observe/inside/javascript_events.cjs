@@ -7,17 +7,21 @@ const fs = require('fs');
 const path = require('path');
 const assert = require('assert');
 
-const [getpid, stringify, writeSync, keysOf] = [process.pid, JSON.stringify, fs.writeSync, Object.getOwnPropertyNames];
+const { writeSync, closeSync } = fs;
+const [getpid, stringify, keysOf] = [process.pid, JSON.stringify, Object.getOwnPropertyNames];
 const longest = 1500; // of a name, so that a line is written at once
+
+let opened = 0;
 
 function pipe() {
   const descriptor = fs.openSync(values.pipe, fs.constants.O_WRONLY);
-  const session = `${getpid}-${Date.now()}`;
+  const session = `${getpid}-${Date.now()}-${opened++}`;
   let number = 0;
   return (event, fields) => {
     const line = stringify({ n: number++, s: session, e: event, ...fields }) + '\n';
     try {
       writeSync(descriptor, line);
+      if (event === 'end') closeSync(descriptor);
     } catch {
       // A test closed the pipe: the end will be missed.
     }
@@ -77,6 +81,14 @@ function loaded(pattern) {
   return key ? require.cache[key].exports : undefined;
 }
 
+function expectations(expect) {
+  return {
+    'expect toBe': [() => expect(1).toBe(2), true],
+    'expect toEqual': [() => expect({ a: 1 }).toEqual({ a: 2 }), true],
+    'expect toBe, equal': [() => expect(1).toBe(1), false],
+  };
+}
+
 function libraries() {
   const chai = loaded(/\/chai\/(index|chai|lib\/chai)\.c?js$/);
   const expected = loaded(/\/expect\/build\/index\.js$/);
@@ -89,16 +101,11 @@ function libraries() {
     out['chai assert'] = [() => chai.assert.equal(1, 2), true];
     out['chai assert, strict'] = [() => chai.assert.strictEqual(1, 2), true];
   }
-  if (typeof expect === 'function') {
-    out['expect toBe'] = [() => expect(1).toBe(2), true];
-    out['expect toEqual'] = [() => expect({ a: 1 }).toEqual({ a: 2 }), true];
-    out['expect toBe, equal'] = [() => expect(1).toBe(1), false];
-  }
-  return out;
+  return typeof expect === 'function' ? { ...out, ...expectations(expect) } : out;
 }
 
-function attempt(send, round) {
-  for (const [style, [check]] of Object.entries({ ...assertions, ...libraries() })) {
+function attempt(send, round, more = libraries()) {
+  for (const [style, [check]] of Object.entries({ ...assertions, ...more })) {
     let raised = false;
     try {
       check();
@@ -222,11 +229,67 @@ function nodeTest() {
   session.round();
 }
 
+// Jest runs each file of tests in a world of its own, and tells its environment, which is outside, what happens there.
+function jest() {
+  const Module = require('module');
+  const load = Module._load;
+  const seen = new WeakSet();
+  Module._load = function (...request) {
+    const exported = load.apply(this, request);
+    for (const kind of [exported, exported && exported.TestEnvironment, exported && exported.default]) {
+      const prototype = typeof kind === 'function' && kind.prototype;
+      if (prototype && prototype.getVmContext && prototype.teardown && !seen.has(prototype)) {
+        seen.add(prototype);
+        observeEnvironment(prototype);
+      }
+    }
+    return exported;
+  };
+}
+
+function observeEnvironment(prototype) {
+  const own = prototype.handleTestEvent;
+  const files = new WeakMap(); // the function that tells about a file, by its environment
+  prototype.handleTestEvent = function (event, state) {
+    try {
+      observeFile(this, event, files);
+    } catch {
+      // The end of this file will be missed.
+    }
+    return own ? own.call(this, event, state) : undefined;
+  };
+}
+
+function observeFile(environment, event, files) {
+  const world = environment.global;
+  if (event.name === 'setup' && world.process && world.process.env.NODE_OPTIONS) hide(world.process.env);
+  if (event.name === 'run_start') {
+    files.set(environment, pipe());
+    files.get(environment)('start', { pid: getpid });
+  }
+  const send = files.get(environment);
+  if (!send) return;
+  if (event.name === 'run_start' || event.name === 'run_finish') {
+    attempt(send, event.name === 'run_start' ? 0 : 1, typeof world.expect === 'function' ? expectations(world.expect) : {});
+  }
+  if (event.name === 'test_done') {
+    const titles = [];
+    for (let block = event.test.parent; block && block.parent; block = block.parent) titles.unshift(block.name);
+    const id = [titles.join(' > '), event.test.name].filter(Boolean).join('::');
+    send('told', { id: id.slice(0, longest), outcome: event.test.errors.length ? 'failed' : 'passed' });
+  }
+  if (event.name === 'run_finish') {
+    const names = changed();
+    if (names.length) send('changed', { names });
+    send('end', { status: 0 });
+  }
+}
+
 // Programs that the tests start do not load this file.
-function hide() {
-  const rest = (process.env.NODE_OPTIONS || '').split(values.option).join('').trim();
-  if (rest) process.env.NODE_OPTIONS = rest;
-  else delete process.env.NODE_OPTIONS;
+function hide(env = process.env) {
+  const rest = (env.NODE_OPTIONS || '').split(values.option).join('').trim();
+  if (rest) env.NODE_OPTIONS = rest;
+  else delete env.NODE_OPTIONS;
 }
 
 if (isMainThread) {
@@ -238,5 +301,9 @@ if (isMainThread) {
   } else if (values.tool === 'node-test' && process.env.NODE_TEST_CONTEXT) {
     hide();
     nodeTest();
+  } else if (values.tool === 'jest') {
+    remember('assert', assert);
+    remember('assert.strict', assert.strict);
+    jest();
   }
 }
