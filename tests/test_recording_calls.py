@@ -182,6 +182,9 @@ def own_locals():
 
 def takes_a_function(f):
     return f()
+
+def often(x):
+    return x
 """
 TESTS = """
 import asyncio, os, unittest
@@ -200,6 +203,10 @@ class Case(unittest.TestCase):
         self.assertEqual((list(mod.count(2)), asyncio.run(mod.later(2))), ([0, 1], 2))
         self.assertEqual((mod.plus(1), mod.outer(1), mod.own_locals()), (2, 3, {}))
         self.assertEqual(mod.takes_a_function(lambda: 5), 5)
+        self.assertEqual([mod.often(x) for x in range(1000)], list(range(1000)))
+
+    def test_more(self):
+        self.assertEqual(mod.often(-1), -1)
 """
 
 
@@ -248,5 +255,6 @@ def test_the_calls_of_tests_are_recorded(tmp_path: Path, runner: str) -> None:
     assert by_name["later"]["outcome"] == by_name["plus"]["outcome"] == {"value": 2}
     assert by_name["outer.<locals>.inner"]["nested"]
     assert by_name["own_locals"]["outcome"] == {"value": {"dict": []}}
+    assert {call["args"][0] for call in calls if call["qualname"] == "often"} == {*range(25), -1}  # of every test some
     assert summaries["takes_a_function"]["calls"] == 0
     assert "cannot be copied" in next(iter(summaries["takes_a_function"]["reasons"]))

@@ -22,7 +22,7 @@ from . import audit, plain_data, set_up_state
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _MOST_CALLS, _MOST_OF_A_TEST, _MOST_NESTED = 200, 25, 60  # recorded calls of one function
 _MOST_STATES = 300  # calls with which the state of the project's modules is written
-_MOST_TRIES = 3000  # calls of one function that are looked at
+_MOST_TRIES, _MOST_TRIES_OF_A_TEST = 10_000, 500  # calls of one function that are looked at
 _MOST_LEFT_OUT = 100  # calls of one function that cannot be written, before it is not looked at any more
 _RUNNER_VARIABLES = ("PYTEST_",)
 
@@ -37,14 +37,22 @@ class RecordedFunction:
         self.by_test: dict[str, int] = {}
         self.reasons: dict[str, int] = {}
         self.loaded = False
+        self.last_test, self.tries_in_test = "", 0
 
-    @property
-    def full(self) -> bool:
+    def is_full(self, test: str) -> bool:
         return (
             self.calls >= _MOST_CALLS
             or self.tries >= _MOST_TRIES
+            or self.by_test.get(test, 0) >= _MOST_OF_A_TEST
+            or (test == self.last_test and self.tries_in_test >= _MOST_TRIES_OF_A_TEST)
             or (not self.calls and sum(self.reasons.values()) >= _MOST_LEFT_OUT)
         )
+
+    def count_try(self, test: str) -> None:
+        if test != self.last_test:
+            self.last_test, self.tries_in_test = test, 0
+        self.tries += 1
+        self.tries_in_test += 1
 
 
 class CallRecorder:
@@ -65,6 +73,7 @@ class CallRecorder:
         self.patches = set_up_state.PatchCounter()
         self.watch = set_up_state.FileWatch(self.root)
         self.open = self.watch.open_calls
+        self.quiet: set[int] = set()  # functions of which enough is recorded in the present test
         self.states_left = _MOST_STATES
         self.local = threading.local()
         self.environ = dict(os.environ)
@@ -77,21 +86,55 @@ class CallRecorder:
         if not self.begun:  # the runner has set its arguments by now, and no test has changed them
             self.begun, self.argv = True, list(sys.argv)
         self.test = name
+        self.quiet.clear()
         self.patches.follow()
 
     # Called by the recorded functions -------------------------------------------------------------------------
 
-    def enter(self, index: int) -> None:
+    def calls(self) -> dict[str, Any]:  # noqa: C901 - four small functions
+        """Return the functions that the other code calls: quick for a function of which enough is recorded."""
+        quiet, open_calls, frame_of = self.quiet, self.open, sys._getframe
+
+        def enter(index: int) -> None:
+            if index not in quiet:
+                frame = frame_of(1)
+                record = self._looked_at(index, frame)
+                if record is not None:
+                    open_calls[id(frame)] = record
+
+        def leave(value: Any) -> Any:
+            if open_calls:
+                record = open_calls.pop(id(frame_of(1)), None)
+                if record is not None:
+                    self._finish(record, lambda: {"value": plain_data.describe(value)})
+            return value
+
+        def fail() -> None:
+            record = open_calls.pop(id(frame_of(1)), None)
+            if record is not None:
+                fault = sys.exc_info()[1]
+                self._finish(record, lambda: described_exception(fault))
+
+        def start(index: int) -> None:
+            """Begin a generator, whose values are not recorded."""
+            record = self._looked_at(index, frame_of(1)) if index not in quiet else None
+            if record is not None:
+                self._finish(record, lambda: {"generator": True})
+
+        return {"e": enter, "r": leave, "x": fail, "g": start}
+
+    def _looked_at(self, index: int, frame: Any) -> dict[str, Any] | None:
+        """Return the record of a call that begins, or None if it is not recorded."""
         function = self.functions[index]
-        if function.full or getattr(self.local, "busy", False):
-            return
-        function.tries += 1
+        if getattr(self.local, "busy", False):
+            return None
+        if function.is_full(self.test):
+            self.quiet.add(index)
+            return None
+        function.count_try(self.test)
         self.local.busy = True
         try:
-            frame = sys._getframe(1)
-            record = self._begun(function, frame)
-            if record is not None:
-                self.open[id(frame)] = record
+            return self._begun(function, frame)
         except plain_data.NotPlainData as fault:
             reason = str(fault)[:200]
             if reason in function.reasons or len(function.reasons) < 20:
@@ -100,44 +143,13 @@ class CallRecorder:
             function.reasons[type(fault).__name__] = 1
         finally:
             self.local.busy = False
-
-    def leave(self, value: Any) -> Any:
-        record = self.open.pop(id(sys._getframe(1)), None)
-        if record is not None:
-            self._finish(record, lambda: {"value": plain_data.describe(value)})
-        return value
-
-    def fail(self) -> None:
-        record = self.open.pop(id(sys._getframe(1)), None)
-        if record is not None:
-            fault = sys.exc_info()[1]
-            self._finish(record, lambda: described_exception(fault))
-
-    def start(self, index: int) -> None:
-        """Begin a generator, whose values are not recorded."""
-        self.enter_generator(index, sys._getframe(1))
-
-    def enter_generator(self, index: int, frame: Any) -> None:
-        function = self.functions[index]
-        if function.full or getattr(self.local, "busy", False):
-            return
-        function.tries += 1
-        self.local.busy = True
-        try:
-            record = self._begun(function, frame)
-        except Exception as fault:  # noqa: BLE001
-            function.reasons[str(fault)[:200]] = 1
-            return
-        finally:
-            self.local.busy = False
-        if record is not None:
-            self._finish(record, lambda: {"generator": True})
+        return None
 
     # One call -------------------------------------------------------------------------------------------------
 
     def _begun(self, function: RecordedFunction, frame: Any) -> dict[str, Any] | None:
         nested = bool(self.open)
-        if function.by_test.get(self.test, 0) >= _MOST_OF_A_TEST or (nested and function.nested >= _MOST_NESTED):
+        if nested and function.nested >= _MOST_NESTED:
             return None
         code, names = frame.f_code, frame.f_locals
         count = code.co_argcount
@@ -264,7 +276,7 @@ class CallRecorder:
         return code
 
     def install(self) -> None:
-        for name, function in (("e", self.enter), ("r", self.leave), ("x", self.fail), ("g", self.start)):
+        for name, function in self.calls().items():
             setattr(builtins, self.mark + name, function)
         loader = importlib.machinery.SourceFileLoader
         usual = loader.get_code
