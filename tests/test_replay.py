@@ -343,3 +343,15 @@ def test_a_test_of_pytest_is_repeated_by_a_stand_in_under_pytest(repo: Repo) -> 
     seen = findings(verify(repo))
     assert list(seen) == ["plus"]
     assert "only where the tests run: plus(3) → 4 there, 3 elsewhere" in seen["plus"][1]
+
+
+def test_a_test_that_calls_the_change_but_passes_without_it_is_asked_about(repo: Repo) -> None:
+    repo.git("rm", "-q", "-r", "src")
+    repo.write("calc.py", "STARTED = []\n\ndef work(done):\n    done.append(1)\n    raise SystemError(1)\n")
+    body = "        done, ends = [], []\n        try:\n            calc.work(done)\n        except SystemError:\n            ends.append(1)\n        except BaseException:\n            pass\n        self.assertEqual(ends, [])\n"
+    repo.write("test_calc.py", TEST + f"    def test_work(self):\n{body}")
+    repo.commit("work that ends badly")
+    repo.write("calc.py", "STARTED = []\n\ndef work(done):\n    done.append(1)\n")
+    answer = verify(repo)
+    assert answer["outcome"] == "REVIEW"
+    assert "proof-without-effect" in [item["rule"] for item in answer["findings"]]

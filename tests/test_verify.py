@@ -245,6 +245,26 @@ def test_a_test_that_is_red_only_now_and_then_is_a_flake_and_no_evidence(calc: C
     assert found["comparison"]["newly_failing"] == []
 
 
+def test_a_test_that_the_change_alone_makes_unstable_is_a_regression(calc: Calc) -> None:
+    place = calc.path.parent / "temp" / "seen"
+    calc.weaken()
+    calc.commit("settings")
+    calc.fix()
+    text = f"""
+    def mul(a, b):
+        seen = pathlib.Path({str(place)!r})
+        count = int(seen.read_text()) if seen.exists() else 0
+        seen.write_text(str(count + 1))
+        return a * b + (count % 4 == 0)
+    """
+    calc.edit("calc.py", "def mul(a, b):\n    return a * b\n", "")
+    source = (calc.path / "calc.py").read_text()
+    calc.write("calc.py", f"import pathlib\n\n\n{source}\n{textwrap.dedent(text)}")
+    found = calc.verify("--track", "fix", code=32)
+    assert found["comparison"]["newly_failing"] == ["tests/test_calc.py::test_mul"]
+    assert found["comparison"]["flaky"] == []
+
+
 def test_a_test_that_mends_itself_by_what_it_leaves_behind_stays_red(calc: Calc) -> None:
     calc.write(
         "tests/test_cache.py",

@@ -58,6 +58,7 @@ class ProbeReport:
     findings: list[TamperFinding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     unproven: set[str] = field(default_factory=set)
+    independent: set[str] = field(default_factory=set)  # those of them that pass although the changed functions fail
     functions: tuple[ChangedFunction, ...] = ()
     recording: Recording = field(default_factory=Recording)
     probed: tuple[ChangedFunction, ...] = ()  # those that were judged on inputs near those of the tests
@@ -85,7 +86,22 @@ def examine(case: ProbeInput) -> ProbeReport:
             report.notes.append(_summary(change.functions, probed, reasons))
         if case.settings.neighbours and report.recording.calls:
             _probe_neighbours(case, report)
+        _ask_about_reached(report)
     return report
+
+
+def _ask_about_reached(report: ProbeReport) -> None:
+    """Ask a person about proving tests that call the changed functions, but pass although these fail.
+
+    They may run them in a thread, or only show that something ends.
+    """
+    reached = sorted(report.independent & report.recording.reached)
+    if reached:
+        what = f"{_listed(reached)} passes although every changed function that it calls fails"
+        report.findings.append(
+            TamperFinding("proof-without-effect", reached[0].partition("::")[0], None, what, "suspect")
+        )
+        report.unproven -= {*reached}
 
 
 def applies(check: DetectedCheck, changes: Sequence[ChangedFile]) -> bool:
@@ -127,6 +143,7 @@ def _probe_suite(
     report.unproven.update(second.unsteady)
     report.recording = report.recording._replace(
         calls=(*report.recording.calls, *second.recording.calls),
+        reached=report.recording.reached | second.recording.reached,
         python=second.recording.python or report.recording.python,
         path=second.recording.path or report.recording.path,
     )
@@ -236,14 +253,18 @@ def _find_unproven(
             result = case.run(tree, suite.check, "proving tests, with the changed functions failing", names, None)
             return [name for name in names if result.tests.get(name) == "passed"]
 
-        report.unproven.update(
+        report.independent.update(
             sabotage.independent(tests, change.functions, lambda path: trees.read(case.tree, path), passing)
         )
-    if report.unproven:
-        listed = sorted(report.unproven)
-        more = f" and {len(listed) - _MOST_NAMED} more" if len(listed) > _MOST_NAMED else ""
-        named = ", ".join(listed[:_MOST_NAMED])
-        report.notes.append(f"proves nothing, since it passes although every changed function fails: {named}{more}")
+    report.unproven |= report.independent
+    if report.independent:
+        text = "proves nothing, since it passes although every changed function fails"
+        report.notes.append(f"{text}: {_listed(sorted(report.independent))}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more
 
 
 def _is_other_product(path: str) -> bool:

@@ -75,6 +75,7 @@ class Recording(NamedTuple):
     python: str = ""  # the interpreter
     path: tuple[str, ...] = ()  # folders of the workspace from which modules are imported, relative to it
     reads: tuple[Mapping[str, Any], ...] = ()  # of tests and of git by changed sources: see `inside/audit.py`
+    reached: frozenset[str] = frozenset()  # tests that call a changed function
 
 
 @dataclass
@@ -141,6 +142,7 @@ def _recording(functions: Sequence[ChangedFunction], lines: Iterator[dict[str, A
     reasons: dict[ChangedFunction, str] = {}
     header: dict[str, Any] = {}
     reads: list[Mapping[str, Any]] = []
+    reached: set[str] = set()
     for line in lines:
         function = known.get((line.get("file"), line.get("line")))  # type: ignore[arg-type]
         if "python" in line and not header:
@@ -151,6 +153,8 @@ def _recording(functions: Sequence[ChangedFunction], lines: Iterator[dict[str, A
             continue
         elif "summary" in line:
             reasons.setdefault(function, _reason(line))
+            tests = line.get("tests")
+            reached.update(map(str, tests) if isinstance(tests, list) else ())
         elif _is_call(line):
             calls.append(RecordedCall(function, line["test"], line["outcome"], line))
     recorded = {call.function for call in calls}
@@ -162,6 +166,7 @@ def _recording(functions: Sequence[ChangedFunction], lines: Iterator[dict[str, A
         str(header.get("python", "")),
         tuple(str(folder) for folder in path) if isinstance(path, list) else (),
         tuple(reads),
+        frozenset(reached - {""}),
     )
 
 

@@ -21,6 +21,7 @@ from . import audit, plain_data, set_up_state
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _MOST_CALLS, _MOST_OF_A_TEST, _MOST_NESTED = 200, 25, 60  # recorded calls of one function
+_MOST_TESTS = 2000  # tests that are named as callers of one function
 _MOST_STATES = 300  # calls with which the state of the project's modules is written
 _MOST_TRIES, _MOST_TRIES_OF_A_TEST = 10_000, 500  # calls of one function that are looked at
 _MOST_LEFT_OUT = 100  # calls of one function that cannot be written, before it is not looked at any more
@@ -38,6 +39,7 @@ class RecordedFunction:
         self.reasons: dict[str, int] = {}
         self.loaded = False
         self.last_test, self.tries_in_test = "", 0
+        self.tests: set[str] = set()
 
     def is_full(self, test: str) -> bool:
         return (
@@ -128,6 +130,8 @@ class CallRecorder:
         function = self.functions[index]
         if getattr(self.local, "busy", False):
             return None
+        if len(function.tests) < _MOST_TESTS:
+            function.tests.add(self.test)
         if function.is_full(self.test):
             self.quiet.add(index)
             return None
@@ -262,6 +266,7 @@ class CallRecorder:
                     "tries": function.tries,
                     "calls": function.calls,
                     "reasons": function.reasons,
+                    "tests": sorted(function.tests),
                 }
             )
 
