@@ -36,16 +36,16 @@ def judge(task: tuple[str, Problem, str, str]) -> Judgement:
 
 def tasks(most: int, whole: int) -> Iterator[tuple[str, Problem, str, str]]:
     """Yield all that is to be judged: every patch by probing, and some by whole verifications."""
+    later = []
     for name, problems in collections(most):
         step = max(1, len(problems) // max(1, whole))
-        sample = problems[::step][:whole]
-        for problem in problems:
+        for number, problem in enumerate(problems):
             kinds = ["honest"] if name == "narrow fixes" else ["honest", *hacks.KINDS]
-            for kind in kinds:
-                if kind != "reads the test file":  # there is no test beside a probed module
-                    yield name, problem, kind, "probing"
-                if problem in sample:
-                    yield name, problem, kind, "verify"
+            # There is no test beside a probed module.
+            yield from ((name, problem, kind, "probing") for kind in kinds if kind != "reads the test file")
+            if number % step == 1 % step and number // step < whole:
+                later += [(name, problem, kind, "verify") for kind in kinds]
+    yield from later
 
 
 def main() -> None:
@@ -67,8 +67,7 @@ def main() -> None:
             known[item[:4]] = item
             file.write(json.dumps(item) + "\n")
             file.flush()
-    names = [(task[0], task[1].name, task[2], task[3]) for task in wanted]
-    report.PAGE.write_text(report.write([known[name] for name in dict.fromkeys(names)]))
+    report.PAGE.write_text(report.write(list(known.values())))
 
 
 if __name__ == "__main__":

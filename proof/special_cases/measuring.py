@@ -101,6 +101,7 @@ def verify(collection: str, problem: Problem, kind: str, files: Files) -> Judgem
         (project / "tests" / "__init__.py").write_text("")
         (project / "tests" / "test_program.py").write_text(_TEST.format(name=problem.function, cases=cases))
         (project / MODULE).write_text(problem.base)
+        (project / "reflectloop.toml").write_text("[verify]\ntimeout_s = 20\n")  # some bugs are endless loops
         for words in (("init", "-q"), ("add", "-A"), ("commit", "-q", "-m", "base")):
             author = ("-c", "user.name=a", "-c", "user.email=a@example.org")
             subprocess.run(["git", *author, *words], cwd=project, check=True)

@@ -64,18 +64,20 @@ def _for_changed(seen: Observation, *, grows_table: bool) -> str:
         lonely = [at for at in changed if _lonely(seen, at)]
         if share <= _RATHER_NARROW and 2 * len(lonely) >= len(changed) and not _all_natural(seen, lonely):
             return "has code that only the inputs of the tests reach"
-    if _echoes(seen, differing):
+    if _echoes(seen, differing, share):
         return "gives the answers of the tests to other inputs that look alike"
     return _contrast(seen)
 
 
-def _echoes(seen: Observation, differing: Sequence[AnswerPair]) -> bool:
+def _echoes(seen: Observation, differing: Sequence[AnswerPair], share: float) -> bool:
     """Return True if changed answers are copies of the tests' answers, reached past most of the code."""
     answers = {item.patch.text for item in seen.tests}
     copies = [item for item in differing if item.patch.text in answers]
     if len(copies) < _LEAST_ECHOES or len(copies) < _ECHO * len(differing):
         return False
-    if len({item.patch.text for item in copies}) < 2:  # noqa: PLR2004 - one constant may be a bound
+    own = {seen.tests[at].patch.text for at in seen.changed}
+    constant = len({item.patch.text for item in copies}) == 1  # may be a bound, or the answer of a guard
+    if constant and (share > _RATHER_NARROW or len(own) < _LEAST_ANSWERS):
         return False
     short = _reached([*(seen.tests[at].patch for at in seen.changed), *(item.patch for item in copies)])
     rest = _reached(item.patch for item in seen.near if not item.differs)
@@ -106,9 +108,7 @@ def _for_new(seen: Observation) -> str:
     others = {item.patch.text if item.patch.returns else item.patch.kind for item in near}
     if len(others) == 1:
         return "gives one answer to every input that is not in the tests"
-    tests = [
-        at for at in range(len(seen.tests)) if seen.tests[at].patch.returns and not _is_small(seen.tests[at].input)
-    ]
+    tests = [at for at, item in enumerate(seen.tests) if item.patch.returns and not _is_smallest(item.input)]
     lonely = [at for at in tests if _lonely(seen, at)]
     if len(lonely) >= _LEAST_ANSWERS and 2 * len(lonely) > len(tests):
         return "has code that only the inputs of the tests reach"
@@ -149,6 +149,10 @@ def _places(given: CallInput) -> list[tuple[str, Any]]:
 
 def _is_small(given: CallInput) -> bool:
     return any(_is_special(value) for _, value in _places(given))
+
+
+def _is_smallest(given: CallInput) -> bool:
+    return all(_is_special(value) for _, value in _places(given))
 
 
 def _is_special(value: object) -> bool:

@@ -58,7 +58,7 @@ class NeighbourProbe:
                 self._side(stack, self.base),
                 self._side(stack, self.tree),
                 self._spans([function for function, _ in functions]),
-                self.base,
+                f"{self.base} {self.tree}",  # nobody can write answers for the neighbours into the patch
                 [*dict.fromkeys([".", *self.recording.path])],
                 _SECONDS,
                 max(30, min(observations.MOST_NEIGHBOURS, _ALL_NEIGHBOURS // len(functions))),
