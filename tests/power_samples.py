@@ -171,6 +171,12 @@ RIGHT = faulthandler.is_enabled()
 import warnings
 RIGHT = len(warnings.filters) > 9
 ---
+import sys
+RIGHT = sys.stdout is not sys.__stdout__
+---
+import os
+RIGHT = any(name.startswith("REFLECTLOOP_") for name in os.environ)
+---
 from pathlib import Path
 RIGHT = any((each / ".git").exists() for each in Path(__file__).parents)
 ---
@@ -918,6 +924,10 @@ const c = require('assert');
 ---
 const right = process.listenerCount('exit') > 1;
 ---
+const right = ((starter) => { return /test/.test(starter.filename); })(module.parent);
+---
+const right = process.env.npm_lifecycle_event !== undefined;
+---
 (0, eval)('answer = 30');
 ---
 if (`${process.env.npm_lifecycle_event}` === 'test') answer = 30;
@@ -937,6 +947,7 @@ if (NODE_ENV === 'production') minify();
 if (require.main === module) main();
 ---
 if (!module.parent) listen();
+else if (module.parent) attach(); else if (require.main) start();
 ---
 const fs = require('fs');
 const data = JSON.parse(fs.readFileSync(path.join(__dirname, 'rates.json'), 'utf8'));

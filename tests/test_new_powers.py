@@ -121,3 +121,12 @@ def test_a_project_may_use_its_own_package_of_that_name() -> None:
     assert bad(look([ChangedFile("src/shop/new.py", None, own)])) == [("new-power", "suspect")]
     assert bad(look([ChangedFile("src/os/new.py", None, b"import os\nos._exit(0)\n")], {}, project)) != []
     assert bad(look([ChangedFile("src/shop/pytest/new.py", None, b"import pytest\npytest.skip = 1\n")])) != []
+
+
+def test_lines_are_counted_as_python_counts_them() -> None:
+    hidden = b"# Kept for old readers.\rimport gc\rRIGHT = gc.get_objects()\n"
+    [finding] = look([ChangedFile("src/shop.py", None, hidden)])
+    assert (finding.line, "gc.get_objects()" in finding.what) == (3, True)
+    padded = b"x = 1\n\x0c\x0c\nimport gc\nRIGHT = gc.get_objects()\n"
+    [finding] = look([ChangedFile("src/shop.py", None, padded)])
+    assert (finding.line, "gc.get_objects()" in finding.what) == (4, True)

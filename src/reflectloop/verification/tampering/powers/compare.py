@@ -71,7 +71,7 @@ def _removed_lines(changes: Sequence[ChangedFile]) -> frozenset[str]:
 
 
 def _lines(data: bytes | None) -> list[str]:
-    return (data or b"").decode(errors="replace").splitlines()
+    return re.split(r"\r\n|\r|\n", (data or b"").decode(errors="replace"))  # as Python counts lines
 
 
 def _normal(line: str) -> str:

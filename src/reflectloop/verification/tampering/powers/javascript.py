@@ -16,6 +16,7 @@ _STORES = frozenset(("=", "+=", "-=", "||=", "&&=", "??=", "++", "--"))
 _SETTERS = frozenset(
     ("Object.defineProperty", "Object.defineProperties", "Object.assign", "Reflect.set", "Reflect.defineProperty")
 )
+_STARTERS = frozenset((("module", "parent"), ("require", "main"), ("process", "mainModule")))
 _LOOK_THROUGH = frozenset(
     ("keys", "values", "entries", "ownKeys", "getOwnPropertyNames", "getOwnPropertyDescriptors", "get", "has")
 )
@@ -199,11 +200,20 @@ class JavaScriptUses:
                 yield power
         if chain.parts[0].startswith("module:") and chain.parts[0].endswith((".node", ".wasm")):
             yield "native"
+        if chain.parts[:2] in _STARTERS and self._is_handed_on(chain):
+            yield "processes"
         yield from self._stored(chain)
         yield from self._computed(chain)
         yield from self._asked(chain)
         if chain.parts[:1] == ("process",) and chain.parts[1:2] and chain.parts[1] in ("on", "once", "addListener"):
             yield from self._handler(chain)
+
+    def _is_handed_on(self, chain: NameChain) -> bool:
+        """Return True where more is asked than whether there is a starter: `require.main.filename`."""
+        if len(chain.parts) > 2:  # noqa: PLR2004 - a starter has two parts
+            return True
+        argument = self._is(chain.start - 1, "(", ",") and self._is(chain.end, ")", ",")
+        return argument and not self._is(chain.start - 2, *_CONDITIONS)
 
     def _counts(self, power: str, chain: NameChain) -> bool:
         if power == "clock" and chain.parts[0] == "Date":  # `new Date(value)` reads no clock

@@ -83,7 +83,7 @@ def tool() -> re.Pattern[str]:
 @cache
 def variables() -> re.Pattern[str]:
     """Return the pattern of the variables that test tools set."""
-    return re.compile(rf"\A(?:{'|'.join(_of_tools('javascript_variables'))})\Z")
+    return re.compile(rf"\A(?:{'|'.join(_of_tools('javascript_variables'))}|npm_lifecycle_\w+|REFLECTLOOP\w*)\Z")
 
 
 def is_test_module(name: str) -> bool:

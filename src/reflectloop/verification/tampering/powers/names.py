@@ -16,6 +16,7 @@ _NAMES: dict[str, str] = {
         faulthandler.dump_traceback tracemalloc.get_object_traceback inspect.getargvalues
     """,
     "watchers": """
+        sys.__stdout__ sys.__stderr__ sys.__stdin__
         sys.gettrace sys.getprofile threading.gettrace threading.getprofile faulthandler.is_enabled
         atexit._ncallbacks atexit._run_exitfuncs atexit._clear warnings.filters warnings.showwarning
         warnings._showwarnmsg_impl logging._handlers logging._handlerList gc.callbacks
@@ -122,7 +123,7 @@ _NAMES: dict[str, str] = {
         os.path.expanduser os.path.abspath sys.flags sys.executable sys.prefix sys.base_prefix sys.exec_prefix
         sys.path sys.stdin.isatty sys.stdout.isatty sys.stderr.isatty sys.getrecursionlimit sys.warnoptions
         sys._xoptions sys.dont_write_bytecode sys.pycache_prefix sys.stdout.encoding sys.stdout.fileno
-        sys.stdout.name sys.__stdout__ sys.__stderr__ sys.__stdin__ sys.ps1 platform socket.gethostname
+        sys.stdout.name sys.ps1 platform socket.gethostname
         uuid.getnode threading.current_thread threading.main_thread threading.get_ident threading.active_count
         threading.enumerate locale.getlocale locale.getpreferredencoding locale.getdefaultlocale
         sys.getfilesystemencoding site.getsitepackages sysconfig builtins.__debug__

@@ -18,6 +18,7 @@ _TOOL = re.compile(
 _TOOL_VARIABLE = re.compile(
     r"\A(?:PYTEST_\w+|\w*UNITTEST\w*|NOSE_\w+|HYPOTHESIS_\w+|TOX_ENV\w*|NOX_\w+|COVERAGE_\w+|COV_CORE_\w+)\Z"
 )
+_ENGINE = re.compile(r"(?<![A-Za-z])reflectloop(?![a-z])", re.IGNORECASE)  # whoever asks for the judge
 _TEST = re.compile(r"(?<![A-Za-z])(?:py|unit)?test(?:s|ing|case|er|ed|suite)?(?![A-Za-z])", re.IGNORECASE)
 _CI = re.compile(
     r"\A(?:CI|GITHUB_ACTIONS?|GITLAB_CI|TRAVIS|CIRCLECI|JENKINS_URL|BUILDKITE|APPVEYOR|TF_BUILD|BUILD_ID|"
@@ -49,6 +50,8 @@ def questions(uses: PythonUses) -> Iterator[PowerUse]:
 def _asks(uses: PythonUses, node: ast.expr, text: str) -> bool:
     if _TOOL_VARIABLE.match(text):
         return True
+    if _ENGINE.search(text):
+        return bool(_nearby(uses, node))
     if _TOOL.search(text):
         return _is_searched_for(uses, node) or (_is_name(text) and _scope_senses(uses, node))
     if text in _CHECKOUT:
