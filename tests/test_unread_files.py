@@ -44,6 +44,7 @@ def archive() -> bytes:
         ("src/shop-1.0-py3-none-any.whl", archive(), "100644"),
         ("src/rates.pkl", pickle.dumps({1: "a"}), "100644"),
         ("src/rates.table", pickle.dumps({1: "a"}), "100644"),
+        ("src/rates.dat", pickle.dumps([1, 2]), "100644"),
         ("src/rates.marshal", marshal.dumps({1: "a"}), "100644"),
         ("src/fast.wasm", b"\0asm\1\0\0\0", "100644"),
         ("src/shop.py", b"# coding: utf-7\nx = +AGEAYg-\n", "100644"),
@@ -69,6 +70,9 @@ def test_what_nobody_can_read_asks_once(path: str, after: bytes, mode: str) -> N
     ("path", "after", "mode"),
     [
         ("docs/logo.png", b"\x89PNG\r\n\x1a\n\0\0", "100644"),
+        ("src/logo.png", b"\x89PNG\r\n\x1a\n\0\0", "100755"),
+        ("src/words.txt.gz", b"\x1f\x8b\x08\0\0", "100644"),
+        ("src/levels.dat", b"\0\1\2\3\xff", "100644"),
         ("src/font.woff2", b"wOF2\0\1\0\0", "100644"),
         ("src/rates.json", LARGE, "100644"),
         ("src/rates.csv", "Preis;1,50 €\n".encode("cp1252"), "100644"),

@@ -17,8 +17,8 @@ _TOO_LARGE = b"\0"
 # Files that run, or from which code is loaded.
 _RUNNABLE = frozenset(
     words(
-        "so pyd dll dylib pyc pyo pyz pex whl egg zip jar war class wasm node a o lib exe bin com msi apk pkl "
-        "pickle dill joblib marshal tar tgz gz bz2 xz 7z rar deb rpm shiv xpi crx asar pt pth onnx"
+        "so pyd dll dylib pyc pyo pyz pex whl egg zip jar war class wasm node a o lib exe com msi apk pkl pickle dill "
+        "joblib marshal shiv xpi crx asar pt onnx"
     )
 )
 _DATA = frozenset(
@@ -26,7 +26,7 @@ _DATA = frozenset(
         "png jpg jpeg gif webp ico bmp tif tiff avif svg mp3 mp4 ogg wav flac webm mov avi pdf ttf otf woff woff2 "
         "eot xls xlsx doc docx ppt pptx odt ods mo npy npz parquet feather arrow sqlite db sqlite3 geojson shp dbf "
         "csv tsv json jsonl ndjson xml txt md rst html htm css map lock log po pot bib tex yaml yml toml ini cfg "
-        "proto sql dat"
+        "proto sql"
     )
 )
 _MAGIC = (
@@ -79,7 +79,8 @@ def _reason(original: ChangedFile, change: ChangedFile, project: SurroundingFile
         plain = ending(change.path) in _DATA and original.mode_after != "100755"
         return None if plain else "is too large to be read (over 4 MiB)"
     binary = b"\0" in data or not _is_text(data)
-    if ending(change.path) in CODE_ENDINGS or original.mode_after == "100755":
+    program = original.mode_after == "100755" and ending(change.path) not in _DATA
+    if ending(change.path) in CODE_ENDINGS or program:
         return _unreadable_code(change, data, binary, project)
     return _unreadable_data(change, data, binary)
 
