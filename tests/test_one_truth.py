@@ -346,3 +346,19 @@ def test_run_and_apply_say_whether_the_change_was_verified(pager: Repo) -> None:
     pager.git("checkout", "-q", ".")
     assert pager.run("run", plan(pager, FIX), "--json").envelope["verified"] is True
     assert pager.run("apply", "--yes", "--json").envelope["verified"] is True
+
+
+def test_a_receipt_that_somebody_else_wrote_cannot_be_approved(pager: Repo) -> None:
+    """An approval signs what is left of the verdict."""
+    pager.write("pager.py", BROKEN.replace("len(items)", "(len(items) + 1)"))
+    pager.write("test_pager.py", TEST.replace("last([1, 2], 2), 1", "last([1, 2], 2), last([1, 2], 2)"))
+    assert pager.run("verify").code == 33
+    assert pager.run("approve", "latest", "--print").code == 0
+    (folder,) = (own(pager) / "verifications").iterdir()
+    content = json.loads((folder / "receipt.json").read_text())
+    del content["signature"]
+    (folder / "receipt.json").write_text(json.dumps(content, indent=2) + "\n")
+    answer = pager.run("approve", "latest", "--print", "--json")
+    assert answer.code == 36, answer.stdout
+    rewrite_receipt(folder, decision="ASK", outcome="REVIEW", signature={"key": "0" * 16, "mac": "0" * 64})
+    assert pager.run("approve", "latest", "--print").code == 36

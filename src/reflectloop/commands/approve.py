@@ -21,7 +21,7 @@ from reflectloop.engine.gating.verify_command import PATCH, VerifyRequest
 from reflectloop.engine.run import junit_sarif, recovery
 from reflectloop.engine.run.recovery import ResumePoint
 from reflectloop.engine.run.request import RunObserver, RunRequest
-from reflectloop.errors import GateRejected, InvalidInput, NothingToDo, ReflectloopError
+from reflectloop.errors import GateRejected, InvalidInput, NotAuthenticated, NothingToDo, ReflectloopError
 from reflectloop.gates import decisions
 from reflectloop.gates.decisions import Gate, GateReason
 from reflectloop.state import events, lock
@@ -33,6 +33,7 @@ from reflectloop.terms import Decision, OutcomeWord, one_line
 from reflectloop.trust import approvals, person
 from reflectloop.trust.approvals import Approval
 from reflectloop.verification import evidence
+from reflectloop.verification.evidence import SignatureState
 from reflectloop.verification.verdict import finding_id
 from reflectloop.workspace import secret_guard
 from reflectloop.workspace.folders import Folders, RunFolder, open_project_dirs
@@ -141,6 +142,11 @@ def _receipt(folder: Path) -> dict[str, Any]:
     checked = evidence.verify(folder / evidence.RECEIPT)
     if checked.faults:
         raise _changed(folder.name, "; ".join(checked.faults))
+    if checked.signed is not SignatureState.HERE:  # an approval would sign what somebody else wrote
+        raise NotAuthenticated(
+            f"{folder.name} cannot be approved: {evidence.RECEIPT}: {checked.signed}",
+            next_step="judge the change again: reflectloop verify",
+        )
     return checked.receipt
 
 
