@@ -11,6 +11,7 @@ from reflectloop.gates.contract import READ_ONLY_ROLES, ContractReading
 from reflectloop.gates.decisions import Gate, GateReason, Ruling, make_ruling
 from reflectloop.plan.globs import matches_any
 from reflectloop.plan.model import command_text
+from reflectloop.policy import code_commands
 from reflectloop.terms import Decision, shorten
 from reflectloop.verification.result import ChangedFile
 
@@ -93,7 +94,7 @@ def change_reasons(
 
     A file that tools run automatically is allowed if the plan names it, and if the edit adds nothing that acts.
     """
-    return [
+    reasons = [
         _breach(specific, f"{change.path}:{line.number}" if line.number else change.path)
         for change in changes
         if change.after is not None
@@ -102,6 +103,24 @@ def change_reasons(
         and not (breach.rule.startswith(AUTORUN) and matches_any(change.path, may_change_protected))
         and (specific := breach if line.number else _autorun_breach(change, breach, judges))
     ]
+    return [*reasons, *started_commands(changes, judges)]
+
+
+def started_commands(changes: Sequence[ChangedFile], judges: DangerPolicy) -> list[GateReason]:
+    """Return the reasons against commands that added source code starts, in any language; only what is denied."""
+    reasons = []
+    for change in changes:
+        added = {line.number for line in added_lines.added_lines(change)} if change.after is not None else set()
+        if not added:
+            continue
+        text = (change.after or b"").decode("utf-8", "replace")
+        for start in code_commands.commands_in(change.path, text):
+            breach = (
+                judges.command(start.command) if added & set(range(start.first_line, start.last_line + 1)) else None
+            )
+            if breach and breach.denied:
+                reasons.append(_breach(breach, f"{change.path}:{start.first_line}"))
+    return reasons
 
 
 def _autorun_breach(change: ChangedFile, breach: Breach, judges: DangerPolicy) -> Breach | None:

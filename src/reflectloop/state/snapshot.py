@@ -15,6 +15,7 @@ from reflectloop.state.fold import AgentUsage, Latch, RunState, StepState, Task,
 from reflectloop.state.transitions import TaskState
 from reflectloop.system import files
 
+_SPLIT = "split into "  # begins the reason of a step that was split
 NAME = journal.STATE
 JOURNAL = "journal.jsonl"
 SCHEMA = 1
@@ -185,7 +186,14 @@ def _run(record: dict[str, Any]) -> RunState:
 def _step(record: dict[str, Any]) -> StepState:
     if record["ended"]:
         record["ended"] = events.StepFinished(**record["ended"])
-    return StepState(**{**record, "parts": tuple(record.get("parts", ()))})
+    return StepState(**{**record, "parts": tuple(record.get("parts") or _parts_named(record))})
+
+
+def _parts_named(record: dict[str, Any]) -> list[str]:
+    """Return the parts that the reason of a split step names; states of older versions have no field for them."""
+    reason = str(record["reason"])
+    split = record["status"] == "skipped" and reason.startswith(_SPLIT)
+    return reason.removeprefix(_SPLIT).split(", ") if split else []
 
 
 def schema() -> Mapping[str, Any]:

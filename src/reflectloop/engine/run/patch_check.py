@@ -10,7 +10,7 @@ from typing import NamedTuple
 from reflectloop import policy
 from reflectloop.engine.run.context import ExecutedRun
 from reflectloop.plan import proof
-from reflectloop.policy import AddedLineRules
+from reflectloop.policy import AddedLineRules, code_commands
 from reflectloop.workspace.patch import TouchedFile
 
 _HUNK = re.compile(rb"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
@@ -37,7 +37,10 @@ def _is_dangerous(run: ExecutedRun) -> bool:
     rules = AddedLineRules(active.rules, active.allowed)
     if any(rules.judge(change.path, 0, "") for change in run.touched):
         return True
-    return any(rules.judge(line.path, line.number, line.text) for line in _added_lines(run.folder.patch))
+    return any(
+        rules.judge(line.path, line.number, line.text) or code_commands.may_start_commands(line.path, line.text)
+        for line in _added_lines(run.folder.patch)
+    )
 
 
 class _AddedLine(NamedTuple):
