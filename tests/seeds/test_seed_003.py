@@ -142,3 +142,73 @@ def test_line_165_an_executor_that_asks_for_a_split_or_a_person_is_answered_so(r
     _, answered = _papers(crew)
     assert (answered["status"], answered["ask"]["question"]) == ("ask", "which port?")
     assert Path(crew.repo.path).is_dir()
+
+
+def _top(repo: Repo) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((repo.path / "state.json").read_text())
+    return found
+
+
+@pytest.fixture
+def split(repo: Repo) -> _Requests:
+    """A published task of which the second step is split into three."""
+    repo.write("reflectloop.toml", "[publish]\ntriflow = true\n")
+    repo.commit("settings")
+    requests = _Requests(repo, "First", "Second", "Third")
+    requests.begin()
+    requests.send("execute_step", _WRITES, _SHOWS, {"op": "triflow_state_finalize"})
+    requests.begin()
+    parts = {"op": "triflow_state_apply_split", "substeps": ["a", "b", "c"]}
+    assert requests.send("split_step", parts)["status"] == "ok"
+    return requests
+
+
+def test_line_96_the_parts_of_a_step_are_nested_and_the_pointer_names_them(split: _Requests) -> None:
+    state = _top(split.repo)
+    assert [step["index"] for step in state["steps"]] == [1, 2, 3]
+    assert [part["title"] for part in state["steps"][1]["substeps"]] == ["a", "b", "c"]
+    assert state["steps"][1]["status"] == "todo"
+    assert state["current"] == {"type": "substep", "stepIndex": 2, "subIndex": 1}
+    todo = (split.repo.path / "todo.md").read_text()
+    assert "- [ ] 2. Second\n  - [>] 2.1. a\n" in todo
+
+
+def test_line_96_one_id_names_a_part_everywhere(split: _Requests) -> None:
+    for name in ("2.1", "2.2"):
+        begun = split.begin()
+        assert begun["data"]["0"]["step"] == name
+        split.send("execute_step", _SHOWS, {"op": "triflow_state_finalize"})
+    split.begin()
+    split.send("execute_step", {"op": "triflow_state_mark_blocked", "reason": "which?", "unblock": "say"})
+    state = _top(split.repo)
+    assert state["current"] == {"type": "substep", "stepIndex": 2, "subIndex": 3}
+    assert state["steps"][1]["status"] == "blocked"
+    assert "2.3. c (BLOCKED: which?)" in (split.repo.path / "todo.md").read_text()
+    assert split.repo.run("answer", "2.3", "the first").code == 0
+
+
+def test_line_96_a_step_of_a_plan_file_is_named_by_its_place_too(repo: Repo) -> None:
+    assert repo.run("run", repo.steps("true", "exit 3")).code == 30
+    done = repo.run("skip", "2", "--reason", "not needed", "--json")
+    assert done.code == 0, done.stderr
+    assert done.json["data"]["steps"] == ["P-2"]
+
+
+def test_line_97_edits_of_the_published_files_are_pointed_out(split: _Requests) -> None:
+    repo = split.repo
+    assert repo.run("status", "--json").json["data"]["warnings"] == []
+    for name in ("state.json", "todo.md"):
+        path = repo.path / name
+        path.write_text(path.read_text().replace("First", "Other"))
+    [warning] = repo.run("status", "--json").json["data"]["warnings"]
+    assert "state.json, todo.md at the top of the project were edited by hand" in warning
+
+
+def test_line_169_the_final_report_is_published_where_triflow_looks_for_it(repo: Repo) -> None:
+    crew = Crew(repo).plays(settings="[publish]\ntriflow = true\n")
+    crew.story()
+    [path] = (repo.path / "final").glob("T-*-report.md")
+    assert "## Steps" in path.read_text()
+    assert "calc.py" in repo.run("diff").stdout
+    assert "final/" not in repo.run("diff").stdout
+    assert repo.run("run", repo.steps("test ! -e final"), "--new").code == 0

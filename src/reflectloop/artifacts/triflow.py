@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -13,11 +14,12 @@ from pydantic_core import ErrorDetails
 from reflectloop.errors import Fault, InvalidInput
 from reflectloop.plan.model import Plan
 from reflectloop.state import events
-from reflectloop.state.fold import RunState, StepState, Task
+from reflectloop.state.fold import RunState, StepState, StepStatus, Task
 from reflectloop.terms import wrong_shape
 from reflectloop.workspace.generated_files import GENERATED_BY
 
 _LARGEST = 16 << 20
+_TOP = re.compile(r"[0-9]{1,9}")
 _STATUS = {
     "pending": "todo",
     "running": "doing",
@@ -134,21 +136,57 @@ def titles(run: RunState, plan: Plan | None) -> dict[str, str]:
 
 
 def _steps(run: RunState, plan: Plan | None) -> list[dict[str, Any]]:
+    """Return the steps, each with the parts that it was split into; parts of a part are shown as that part."""
     named = titles(run, plan)
-    if run.mode != events.IMPORTED:
-        return [
-            _step(number, step, named.get(step.id, step.id)) | {"substeps": []}
-            for number, step in enumerate(run.steps.values(), 1)
-        ]
-    steps: list[dict[str, Any]] = []
-    for name, step in run.steps.items():
-        *above, index = name.split(".")
-        made = _step(int(index), step, named.get(name, name))
+    names = indexes(run)
+    steps: dict[str, dict[str, Any]] = {}
+    for index, name in names.items():
+        *above, number = index.split(".")
+        made = _step(int(number), _merged(run, name), named.get(name, name))
         if above:
-            steps[-1]["substeps"].append(made)
+            steps[above[0]]["substeps"].append(made)
         else:
-            steps.append(made | {"substeps": []})
-    return steps
+            steps[index] = made | {"substeps": []}
+    return list(steps.values())
+
+
+def indexes(run: RunState) -> dict[str, str]:
+    """Return the id of each step by its place in TriFlow's format, `2` or `2.3`; ids of that form are the places."""
+    ids = [name for name in run.steps if _above(run, name) is None]
+    plain = all(_TOP.fullmatch(name) for name in ids)
+    places = {name: name if plain else str(number) for number, name in enumerate(ids, 1)}
+    out: dict[str, str] = {}
+    for name in ids:
+        out[places[name]] = name
+        parts = [part for part in run.steps if _above(run, part) == name]
+        out |= {part if plain else f"{places[name]}.{number}": part for number, part in enumerate(parts, 1)}
+    return out
+
+
+def _above(run: RunState, name: str) -> str | None:
+    """Return the step that a part belongs to, or None for a step that is no part."""
+    above = name.rpartition(".")[0]
+    if above not in run.steps or not (run.mode == events.IMPORTED or name in run.steps[above].parts):
+        return None
+    return above
+
+
+def _merged(run: RunState, name: str) -> StepState:
+    """Return a step; one that was split has the state of its parts."""
+    step = run.steps[name]
+    parts = [_merged(run, part) for part in step.parts]
+    if not parts:
+        return step
+    states = [part.status for part in parts]
+    status: StepStatus = "pending"
+    if all(state in ("done", "skipped") for state in states):
+        status = "done"
+    elif any(state in ("blocked", "failed") for state in states):
+        status = "blocked"
+    elif any(state != "pending" for state in states):
+        status = "running"
+    reasons = [part.reason for part in parts if part.status in ("blocked", "failed")]
+    return step._replace(status=status, reason="; ".join(reasons))
 
 
 def _step(index: int, step: StepState, title: str) -> dict[str, Any]:

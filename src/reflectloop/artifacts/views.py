@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ from reflectloop.workspace.generated_files import HEAD, LOG, TODO
 
 _LONGEST = 200  # of a title or a reason, in a view
 _ENDED = (TaskState.DONE, TaskState.ABORTED)
+_PUBLISHED = "published.json"  # digests of the files at the top of the project
 _MARKS = {"done": "[x]", "skipped": "[-]"}
 
 
@@ -38,8 +40,17 @@ def todo(task: Task, titles: Mapping[str, str]) -> str:
     if run is None:
         return "\n".join([*lines, "No run has begun.", ""])
     at = None if task.state in _ENDED else _current(run)
-    lines += [_item(step, titles.get(step.id, ""), current=step.id in (at or ())) for step in run.steps.values()]
+    lines += [
+        "  " * _depth(run, step.id) + _item(step, titles.get(step.id, ""), current=step.id in (at or ()))
+        for step in run.steps.values()
+    ]
     return "\n".join([*lines, ""])
+
+
+def _depth(run: RunState, name: str) -> int:
+    """Return how many steps a part lies below."""
+    above = name.rpartition(".")[0]
+    return 1 + _depth(run, above) if above in run.steps and name in run.steps[above].parts else 0
 
 
 def plan_log(task: Task, titles: Mapping[str, str]) -> str:
@@ -186,22 +197,38 @@ def _refresh(folder: Path) -> list[str]:
 
 def _publish(folders: Folders, task: Task, plan: Plan | None, log: bytes) -> list[str]:
     """Write the views at the top of the project in TriFlow's format; files that we did not write are kept."""
-    warnings = []
+    warnings: list[str] = []
+    digests: dict[str, str] = {}
     for name, raw in {**triflow_files(task, plan), LOG: log}.items():
         path = folders.root / name
         if os.path.lexists(path) and not generated_files.is_ours(path):
             warnings.append(f"{name} at the top of the project was not written by reflectloop and was not changed")
         else:
+            digests[name] = _digest(raw)
             _write(path, raw)
+    files.write_atomic(folders.own / _PUBLISHED, json.dumps(digests) + "\n")
     return warnings
+
+
+def edited_at_top(folders: Folders) -> list[str]:
+    """Return a warning that names the published files which somebody edited at the top of the project."""
+    try:
+        digests = json.loads((folders.own / _PUBLISHED).read_bytes())
+    except (OSError, ValueError):
+        return []
+    pairs = digests.items() if isinstance(digests, dict) else ()
+    names = [name for name, digest in pairs if _digest_of(folders.root / name) not in (None, digest)]
+    if not names:
+        return []
+    were = "were" if len(names) > 1 else "was"
+    listed = ", ".join(names)
+    return [f"{listed} at the top of the project {were} edited by hand; the edit has no effect: the journal decides"]
 
 
 def triflow_files(task: Task, plan: Plan | None) -> dict[str, bytes]:
     """Return `state.json`, `todo.md` and `plan_log.md` of a task in TriFlow's format, by name."""
     state, run = triflow.to_triflow(task, plan), task.last_run
-    steps = list(run.steps.values()) if run else []
-    imported = run is not None and run.mode == events.IMPORTED
-    reasons = {step.id if imported else str(number): step.reason for number, step in enumerate(steps, 1)}
+    reasons = {place: run.steps[name].reason for place, name in triflow.indexes(run).items()} if run else {}
     return {
         generated_files.STATE: _redact(triflow.text(state)),
         TODO: _redact(triflow_todo(state, reasons)),

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from reflectloop.artifacts import next_command, views
+from reflectloop.artifacts import next_command, triflow, views
 from reflectloop.engine.tasks import open_tasks, task_plan
 from reflectloop.errors import InvalidInput, Locked, NothingToDo
 from reflectloop.plan import load as plans
@@ -123,9 +123,15 @@ def _stop_engine(folders: Folders) -> None:
 # Changing what is to be done ------------------------------------------------------------------------------------
 
 
+def _named_step(run: RunState, name: str) -> str:
+    """Return the id of a step that is named by its id, or by its place in TriFlow's files such as `2.3`."""
+    return name if name in run.steps else triflow.indexes(run).get(name, name)
+
+
 def skip(start: Path, step_id: str, reason: str) -> ControlResult:
     secret_guard.refuse_secret_text(reason, "the reason")
     with _locked(start, "skip") as locked:
+        step_id = _named_step(locked.run, step_id)
         step = locked.run.steps.get(step_id)
         if step is None or step.status not in ("pending", "failed", "running", "blocked"):
             raise _wrong_step(locked.run, step_id, "wait, fail, ask or be half done", step.status if step else None)
@@ -145,13 +151,14 @@ def skip(start: Path, step_id: str, reason: str) -> ControlResult:
 def has_step(start: Path, name: str) -> bool:
     """Return True if the current task's last run has a step with this id."""
     run = open_project_dirs(start).load_current().last_run
-    return run is not None and name in run.steps
+    return run is not None and _named_step(run, name) in run.steps
 
 
 def again(start: Path, step_id: str, how: str, reason: str) -> ControlResult:
     """Reset a step and every step that built on it, so that they are done again from the tree before it."""
     secret_guard.refuse_secret_text(reason, "the reason")
     with _locked(start, how) as locked:
+        step_id = _named_step(locked.run, step_id)
         step = locked.run.steps.get(step_id)
         if step is None or step.status not in ("done", "failed", "skipped"):
             raise _wrong_step(locked.run, step_id, "have been done, failed or skipped", step.status if step else None)
@@ -304,6 +311,7 @@ def answer(start: Path, step_id: str, text: str) -> ControlResult:
     """Answer the question of a blocked step; it becomes pending, and the next agent gets the answer."""
     secret_guard.refuse_secret_text(text, "the answer")
     with _locked(start, "answer") as locked:
+        step_id = _named_step(locked.run, step_id)
         step = locked.run.steps.get(step_id)
         if step is None or step.status != "blocked":
             raise _wrong_step(locked.run, step_id, "be blocked", step.status if step else None)

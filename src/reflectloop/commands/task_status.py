@@ -78,7 +78,7 @@ def status(start: Path, *, everything: bool) -> dict[str, Any]:
         "cost": task_progress.cost(folders, task) if task and task.spent else None,
         "known_fixes": _known_fixes(folders, runs),
         "workspaces": {"count": len(spaces), "bytes": sum(files.size_of(entry.folder) for entry in spaces)},
-        "warnings": views.edited(folders.journal(current).parent) if current else [],
+        "warnings": [*views.edited(folders.journal(current).parent), *views.edited_at_top(folders)] if current else [],
         "next": next_command.UNLOCK
         if stop
         else "reflectloop apply"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from reflectloop import secrets
+from reflectloop import config, secrets
 from reflectloop.agents.answer_models import Item
 from reflectloop.artifacts import usage
 from reflectloop.engine.agent_tasks import reviews
@@ -19,7 +19,9 @@ from reflectloop.plan.model import Plan
 from reflectloop.state.fold import RunState, Task
 from reflectloop.system import clock, files
 from reflectloop.terms import Role
+from reflectloop.workspace import generated_files
 from reflectloop.workspace.folders import Folders
+from reflectloop.workspace.generated_files import HEAD
 
 MOST_APPENDED = 2  # rounds in which steps are appended; what is larger is a task of its own
 _SHOWN = 300
@@ -90,8 +92,20 @@ class FinalReportInput(NamedTuple):
 def report(folders: Folders, told: FinalReportInput) -> Path:
     path = folders.own / "final" / f"{told.task.id}-report.md"
     path.parent.mkdir(parents=True, exist_ok=True)
-    files.write_atomic(path, secrets.current_detector().redact("\n".join(_lines(told)) + "\n"))
+    text = secrets.current_detector().redact("\n".join(_lines(told)) + "\n")
+    files.write_atomic(path, text)
+    if config.load(folders.root).publish.triflow:
+        _publish(folders.root / generated_files.REPORTS, path.name, text)
     return path
+
+
+def _publish(folder: Path, name: str, text: str) -> None:
+    """Write a copy of the report where TriFlow looks for it; a file that is not ours, or a link, is left alone."""
+    target = folder / name
+    if folder.is_symlink() or (target.exists() and not generated_files.is_report(target)):
+        return
+    folder.mkdir(exist_ok=True)
+    files.write_atomic(target, f"{HEAD}\n{text}")
 
 
 def _lines(told: FinalReportInput) -> Iterator[str]:
