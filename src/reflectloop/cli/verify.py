@@ -20,6 +20,7 @@ from reflectloop.gates.decisions import Gate
 from reflectloop.system import files
 from reflectloop.terms import Decision, Isolation, OutcomeWord, Track
 from reflectloop.verification.intended import PART
+from reflectloop.verification.probing import PROBED
 from reflectloop.verification.verdict import CheckComparison, Verdict
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -202,7 +203,9 @@ def _verdict_lines(verdict: Verdict, warnings: list[str]) -> Iterator[Note]:
             yield Note(f"  {paint('dim', 'note')} {path}: {number} places ({rule})")
     shown = {f"{check.check.name}: {check.left_out}" for check in verdict.checks}
     for warning in warnings:
-        if warning not in shown:
+        if warning.startswith(PROBED):
+            yield Note(paint("dim", f"  {warning}"))
+        elif warning not in shown:
             yield Note(f"{paint('yellow', 'warning:')} {warning}")
 
 

@@ -1,6 +1,6 @@
 """Probe the functions that a patch changes: record the calls of the tests, repeat them elsewhere, compare."""
 
-from reflectloop.verification.probing.examine import ProbeInput, ProbeReport, applies, examine, settle
+from reflectloop.verification.probing.examine import PROBED, ProbeInput, ProbeReport, applies, examine, settle
 from reflectloop.verification.probing.second_run import SuiteOutcomes
 
-__all__ = ("ProbeInput", "ProbeReport", "SuiteOutcomes", "applies", "examine", "settle")
+__all__ = ("PROBED", "ProbeInput", "ProbeReport", "SuiteOutcomes", "applies", "examine", "settle")

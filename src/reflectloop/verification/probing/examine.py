@@ -33,6 +33,7 @@ _NOT_SOURCES = ("setup.py", "conftest.py", "noxfile.py")
 _SWITCHES = ("second_run", "replay", "neighbours", "sabotage")
 _MOST_OTHERS = 2000  # files that may read a changed name
 _MOST_NAMED = 5
+PROBED = "probed "  # how the remarks begin that say how many functions were probed
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def examine(case: ProbeInput) -> ProbeReport:
         for suite in suites:
             _probe_suite(case, suite, change.functions, report, probed, reasons)
         if case.settings.replay and change.functions:
-            report.notes.append(_summary(change.functions, probed, reasons))
+            report.notes.append(_summary(change.functions, probed, reasons, "outside of the test runner"))
         if case.settings.neighbours and report.recording.calls:
             _probe_neighbours(case, report)
         _ask_about_reached(report)
@@ -276,10 +277,10 @@ def _summary(
     functions: Sequence[ChangedFunction],
     probed: set[ChangedFunction],
     reasons: Mapping[ChangedFunction, str],
-    where: str = "",
+    where: str,
 ) -> str:
     missing = [function for function in functions if function not in probed]
-    text = f"probed {len(functions) - len(missing)} of {len(functions)} changed functions{where and ' '}{where}"
+    text = f"{PROBED}{len(functions) - len(missing)} of {len(functions)} changed functions {where}"
     if not missing:
         return text
     named = [f"{item.qualname} ({reasons.get(item, 'not called')})" for item in missing[:_MOST_NAMED]]
