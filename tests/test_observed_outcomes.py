@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 
 from observed_runs import FEW_PLUGINS, observe, write
+from reflectloop.verification import tools
+from reflectloop.verification.observe import TamperWatch
+from reflectloop.verification.observe.channel import read_events
+from reflectloop.verification.result import DetectedCheck, VerificationResult
 from support import Answer, Repo, reflectloop
 
 WRONG = "\n\ndef add(a, b):\n    return a - b\n"
@@ -374,3 +378,35 @@ def test_a_command_that_does_not_load_the_observer_is_said(calc: Repo) -> None:
     answer = verify(calc)
     assert answer.code == 0, answer.stderr
     assert "tests: outcomes were not observed as they happened" in answer.stderr
+
+
+def test_what_is_switched_off_is_said(tmp_path: Path) -> None:
+    check = DetectedCheck("suite", "test", "pytest", ("pytest",))
+    prepared = tools.prepare(check, report=tmp_path / "report")
+    off = TamperWatch("base", enabled=False)
+    begun = off.begin(check, prepared, tmp_path, tmp_path)
+    assert (begun.argv, begun.observed) == (prepared.argv, False)
+    assert off.notes == {"[verify] canaries is off: suite was judged by its report alone"}
+
+
+def test_what_is_odd_on_base_too_is_not_the_patchs_doing(tmp_path: Path) -> None:
+    check = DetectedCheck("suite", "test", "pytest", ("pytest",))
+    watch = TamperWatch("base")
+    prepared = tools.prepare(check, report=tmp_path / "report")
+    result = VerificationResult(ok=True, type="passed", summary="1 passed")
+    told = read_events(b'{"n": 0, "e": "start"}\n{"n": 1, "e": "changed", "names": ["unittest.case.TestCase.run"]}\n')
+    begun = watch.begin(check, prepared, tmp_path, tmp_path)
+    begun.close()
+    assert watch.judge(check, "patch", begun, told, result, ended=True).type == "tampered"
+    assert watch.judge(check, "base", begun, told, result, ended=True).type == "passed"
+    assert watch.judge(check, "patch", begun, told, result, ended=True).type == "passed"
+
+
+def test_events_that_are_not_told_one_after_the_other_are_a_fault() -> None:
+    start, second = b'{"n": 0, "e": "start"}\n', b'{"n": 1, "e": "told"}\n'
+    assert not read_events(start + second).faults
+    for data in (second, start + start, start + second + second, start + b"x\n", start + b'{"n": 1'):
+        assert read_events(data).faults, data
+    other = b'{"n": 0, "e": "start", "s": "a"}\n'
+    assert read_events(start + other).faults
+    assert not read_events(start + other, many=True).faults
