@@ -59,6 +59,7 @@ def archive() -> bytes:
         ("vendor/lib", b"0" * 40, "160000"),
         ("src/shop.min.js", b"a=1;" * 2000, "100644"),
         ("src/shop.js", b"let a = '\0';\n", "100644"),
+        ("src/shop.js", b"let a = 1;\n" * 200_000, "100644"),
     ],
 )
 def test_what_nobody_can_read_asks_once(path: str, after: bytes, mode: str) -> None:

@@ -20,6 +20,8 @@ _STARTERS = frozenset((("module", "parent"), ("require", "main"), ("process", "m
 _LOOK_THROUGH = frozenset(
     ("keys", "values", "entries", "ownKeys", "getOwnPropertyNames", "getOwnPropertyDescriptors", "get", "has")
 )
+_MOST_PARTS = 24  # of a chain of names
+_LONGEST = 200  # characters of a text that may be a name
 _NEAR = 6  # lines between the name of a tool and what tells who runs the code
 _EXITS = frozenset(("process.exit", "process.exitCode", "process.reallyExit", "process.abort"))
 
@@ -48,6 +50,7 @@ class JavaScriptUses:
     def __init__(self, parts: list[JsToken]) -> None:
         self.tokens = parts
         self.closing = _closings(parts)
+        self.opening = {end: start for start, end in self.closing.items()}
         self.aliases: dict[str, tuple[str, ...]] = {}
         self.declared = self._declared()
         self._imports()
@@ -133,8 +136,7 @@ class JavaScriptUses:
                 self._unpacked(at - 1, chain.parts)
 
     def _unpacked(self, end: int, parts: tuple[str, ...]) -> None:
-        start = next((at for at, to in self.closing.items() if to == end), None)
-        for at in range((start or end) + 1, end):
+        for at in range(self.opening.get(end, end) + 1, end):
             token = self._at(at)
             if token.kind == "name" and not self._is(at + 1, ":") and not self._is(at - 1, "="):
                 original = self._at(at - 2).text if self._is(at - 1, ":") else token.text
@@ -155,16 +157,19 @@ class JavaScriptUses:
         while True:
             following = self._at(end + 1)
             if self._is(end, ".", "?.") and following.kind == "name":
-                parts, end = [*parts, following.text], end + 2
+                parts.append(following.text)
+                end += 2
             elif self._is(end, "?.") and following.text == "[":
                 end += 1
             elif self._is(end, "[") and following.kind in ("string", "number") and self.closing.get(end) == end + 2:
-                parts, end = [*parts, following.text], end + 3
+                parts.append(following.text)
+                end += 3
             elif self._is(end, "(") and end in self.closing and len(parts) < 20:  # noqa: PLR2004 - long chains of calls
-                parts, end = [*parts, "()"], self.closing[end] + 1
+                parts.append("()")
+                end = self.closing[end] + 1
             else:
                 break
-        return self._resolved(parts, at, end)
+        return self._resolved(parts[:_MOST_PARTS], at, end)
 
     def _resolved(self, parts: list[str], start: int, end: int) -> NameChain:
         for _ in range(4):
@@ -358,7 +363,7 @@ class JavaScriptUses:
         if chain.parts[:2] != ("process", "argv"):
             return False
         if not rest:  # `const [, , command] = process.argv`
-            opening = next((at for at, to in self.closing.items() if to == chain.start - 2), chain.start)
+            opening = self.opening.get(chain.start - 2, chain.start)
             return self._is(chain.start - 1, "=") and self._is(opening + 1, ",") and self._is(opening + 2, ",")
         return rest[0] == "slice" or (rest[0].isdigit() and int(rest[0]) > 1)
 
@@ -375,24 +380,28 @@ class JavaScriptUses:
         lines = {
             self.tokens[chain.start].line for chain in self.chains if self.sensing.get(self.statement_of[chain.start])
         }
+        near = {line + by for line in lines for by in range(-_NEAR, _NEAR + 1)}
         for at, token in enumerate(self.tokens):
-            if token.kind not in ("string", "regex") or token.text.startswith("-") or len(token.text) > 200:  # noqa: PLR2004
+            if token.kind not in ("string", "regex") or token.text.startswith("-") or len(token.text) > _LONGEST:
                 continue
             powers = self.sensing.get(self.statement_of[at], set())
-            near = any(abs(line - token.line) <= _NEAR for line in lines)
-            generic = names.TEST.search(token.text) or (powers - {"read"} and names.SPEC.search(token.text))
-            of_runner = (
-                token.text in names.RUNNER_GLOBALS and self._is(at + 1, "in") and self._at(at + 2).text in names.GLOBALS
-            )
-            if (
-                of_runner
-                or names.variables().match(token.text)
-                or (near and names.tool().search(token.text) and not _is_prose(token.text))
-                or (powers - {"subprocess"} and generic and not _is_prose(token.text))
-            ):
+            if self._asks(at, powers, near):
                 yield PowerUse("knows-the-test", token.line, "knows-the-test")
             elif "environment" in powers and names.CI.match(token.text):
                 yield PowerUse("knows-the-ci", token.line, "knows-the-ci")
+
+    def _asks(self, at: int, powers: set[str], near: set[int]) -> bool:
+        text = self._at(at).text
+        if names.variables().match(text):
+            return True
+        if text in names.RUNNER_GLOBALS and self._is(at + 1, "in") and self._at(at + 2).text in names.GLOBALS:
+            return True
+        if _is_prose(text):
+            return False
+        if names.tool().search(text) and self._at(at).line in near:
+            return True
+        generic = names.TEST.search(text) or (powers - {"read"} and names.SPEC.search(text))
+        return bool(powers - {"subprocess"} and generic)
 
 
 def _is_prose(text: str) -> bool:

@@ -40,6 +40,7 @@ _CHAINS: dict[str, str] = {
     "settings": "process.chdir process.umask process.setuid",
     "exit": "process.exit process.exitCode",
 }
+_DEEPEST = 6  # parts of a chain above
 _FILES = re.compile(r"^module:(?:fs(?:/promises)?|graceful-fs|fs-extra|memfs)(?:\.promises)?\.(\w+)")
 _WRITES = re.compile(
     r"write|append|mkdir|rm|unlink|rename|copy|chmod|chown|truncate|symlink|link|utimes|open|create|cp"
@@ -108,7 +109,7 @@ def power_of(chain: str) -> str | None:
     if chain.startswith("module:") and is_test_module(chain.removeprefix("module:").partition(".")[0]):
         return "test-tools"
     table, parts = _table(), chain.split(".")
-    for end in range(len(parts), 0, -1):
+    for end in range(min(len(parts), _DEEPEST), 0, -1):
         if power := table.get(".".join(parts[:end])):
             return power
     return None

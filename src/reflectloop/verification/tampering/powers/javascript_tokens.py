@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
 _TOKEN = re.compile(
     r"(?P<space>\s+)|(?P<comment>//[^\n]*|/\*.*?(?:\*/|\Z)|\A#![^\n]*)"
     r"|(?P<string>\"(?:\\.|[^\"\\\n])*\"?|'(?:\\.|[^'\\\n])*'?)"
     r"|(?P<name>[#@]?[A-Za-z_$\u0080-\uffff](?:[\w$\u0080-\uffff]|\\u[0-9a-fA-F]{4})*)"
-    r"|(?P<number>\.?\d[\w.]*)|(?P<template>`)"
+    r"|(?P<number>\.?\d[\w.]*)"
     r"|(?P<punct>\?\.(?!\d)|=>|\.\.\.|[!=]==?|\*\*=?|&&=?|\|\|=?|\?\?=?|[-+*%&|^<>]=|<<|>>>?|\+\+|--|.)",
     re.DOTALL,
 )
+_TEMPLATE = re.compile(r"(?:\\.|\$(?!\{)|[^\\`$])*", re.DOTALL)
 _REGEX = re.compile(r"/(?![*/])(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n\[])+/[a-z]*")
 _BEFORE_REGEX = frozenset(("return", "typeof", "case", "in", "of", "delete", "void", "throw", "new", "else", "do"))
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|u\{([0-9a-fA-F]{1,6})\}|(.))", re.DOTALL)
-_MOST = 400_000  # tokens of one file
+_MOST = 4_000_000  # tokens of one file
 
 
 class JsToken(NamedTuple):
@@ -30,32 +30,61 @@ class JsToken(NamedTuple):
 
 def tokens(text: str) -> list[JsToken]:
     """Return the tokens of a source; strings without their quotes, and joined where they are added to each other."""
-    return _joined(list(_tokens(text, 1)))
+    return _joined(_Scanner(text).all())
 
 
-def _tokens(text: str, line: int) -> Iterator[JsToken]:
-    at, count, last = 0, 0, None
-    while at < len(text) and count < _MOST:
-        if text[at] == "/" and _may_be_regex(last) and (match := _REGEX.match(text, at)):
-            last = JsToken("regex", match[0], line)
-            yield last
-        elif (match := _TOKEN.match(text, at)) is None:
-            return
-        elif match.lastgroup == "template":
-            end, parts = _template(text, at + 1, line)
-            last = JsToken("string", "", line)
-            yield from parts
-            line += text.count("\n", at, end)
-            at = end
-            continue
-        elif match.lastgroup not in ("space", "comment"):
-            kind = match.lastgroup or "punct"
-            value = _unescaped(match[0][1:-1]) if kind == "string" else match[0]
-            last = JsToken(kind, _unescaped(value) if kind == "name" else value, line)
-            yield last
-        count += 1
-        line += match[0].count("\n")
-        at = match.end()
+class _Scanner:
+    """Reads tokens from left to right; code inside a template is added to the texts around it."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.line = 1
+        self.out: list[JsToken] = []
+        self.open: list[int] = []  # for each template that is open: braces that are open in its code
+
+    def all(self) -> list[JsToken]:
+        at = 0
+        while at < len(self.text) and len(self.out) < _MOST:
+            at = self._next(at)
+        return self.out
+
+    def _next(self, at: int) -> int:
+        letter = self.text[at]
+        if letter == "`":
+            return self._template(at + 1)
+        if letter == "}" and self.open and self.open[-1] == 0:
+            self.open.pop()
+            self._add(")", "+")
+            return self._template(at + 1)
+        if letter in "{}" and self.open:
+            self.open[-1] += 1 if letter == "{" else -1
+        last = self.out[-1] if self.out else None
+        match = _REGEX.match(self.text, at) if letter == "/" and _may_be_regex(last) else None
+        if match:
+            self.out.append(JsToken("regex", match[0], self.line))
+        elif (match := _TOKEN.match(self.text, at)) is None:
+            return len(self.text)
+        elif (kind := match.lastgroup or "punct") not in ("space", "comment"):
+            value = match[0][1:-1] if kind == "string" else match[0]
+            self.out.append(JsToken(kind, _unescaped(value) if kind in ("string", "name") else value, self.line))
+        self.line += match[0].count("\n")
+        return match.end()
+
+    def _template(self, at: int) -> int:
+        """Read the text of a template up to its end or to code inside it."""
+        match = _TEMPLATE.match(self.text, at)
+        chunk = match[0] if match else ""
+        self.out.append(JsToken("string", _unescaped(chunk), self.line))
+        self.line += chunk.count("\n")
+        at += len(chunk)
+        if self.text.startswith("${", at):
+            self.open.append(0)
+            self._add("+", "(")
+            return at + 2
+        return at + 1
+
+    def _add(self, *texts: str) -> None:
+        self.out += [JsToken("punct", text, self.line) for text in texts]
 
 
 def _may_be_regex(last: JsToken | None) -> bool:
@@ -65,42 +94,6 @@ def _may_be_regex(last: JsToken | None) -> bool:
     if last.kind == "name":
         return last.text in _BEFORE_REGEX
     return last.kind == "punct" and last.text not in (")", "]", "}")
-
-
-def _template(text: str, at: int, line: int) -> tuple[int, list[JsToken]]:
-    """Return where a template ends, and its tokens: the text in strings, and the code inside it."""
-    parts: list[JsToken] = []
-    start = at
-    while at < len(text) and text[at] != "`":
-        if text[at] == "\\":
-            at += 2
-        elif text.startswith("${", at):
-            parts.append(JsToken("string", _unescaped(text[start:at]), line))
-            end = _closing(text, at + 2)
-            parts += [JsToken("punct", "+", line), JsToken("punct", "(", line)]
-            parts += list(_tokens(text[at + 2 : end], line))
-            parts += [JsToken("punct", ")", line), JsToken("punct", "+", line)]
-            at = start = end + 1
-        else:
-            at += 1
-    parts.append(JsToken("string", _unescaped(text[start:at]), line))
-    return min(at + 1, len(text)), parts
-
-
-def _closing(text: str, at: int) -> int:
-    depth = 0
-    while at < len(text):
-        if text[at] == "{":
-            depth += 1
-        elif text[at] == "}":
-            if depth == 0:
-                return at
-            depth -= 1
-        elif text[at] == "`":
-            at, _ = _template(text, at + 1, 1)
-            continue
-        at += 1
-    return at
 
 
 def _unescaped(text: str) -> str:

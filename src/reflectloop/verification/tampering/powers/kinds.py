@@ -44,6 +44,7 @@ _TABLE: tuple[tuple[str, str, Reach], ...] = (
     ("watchers", "look at the handlers, hooks and filters that others set", "dangerous"),
     ("processes", "look at other processes, or how this one was started", "dangerous"),
     ("knows-the-test", "ask whether it is being tested", "dangerous"),
+    ("knows-the-checkout", "ask whether it lies in its source folder", "dangerous"),
     ("knows-the-ci", "ask whether it runs in continuous integration", "dangerous"),
     ("subprocess", "start other programs", "project"),
     ("network", "use the network", "project"),

@@ -144,6 +144,7 @@ _NAMES: dict[str, str] = {
     """,
     "exit": "sys.exit builtins.exit builtins.quit builtins.SystemExit",
 }
+_DEEPEST = 5  # parts of a name above
 # Attributes that give a power whatever object they are read from.
 ATTRIBUTES: dict[str, str] = {
     **dict.fromkeys(
@@ -192,7 +193,7 @@ def _table() -> dict[str, str]:
 def power_of(name: str) -> str | None:
     """Return the power that a full name gives, by itself or as a part of something that gives it."""
     table, parts = _table(), name.split(".")
-    for end in range(len(parts), 0, -1):
+    for end in range(min(len(parts), _DEEPEST), 0, -1):
         if power := table.get(".".join(parts[:end])):
             return power
     return None

@@ -74,7 +74,13 @@ class SurroundingFiles:
         if not path.endswith(".py"):
             return True
         if path not in self._powers:
-            tree = parsed(data)
-            uses = PythonUses(tree, self.packages).all() if tree is not None else ()
-            self._powers[path] = frozenset(use.power for use in uses)
+            self._powers[path] = self._powers_of(data)
         return power in self._powers[path]
+
+    def _powers_of(self, data: bytes) -> frozenset[str]:
+        tree = parsed(data)
+        try:
+            uses = PythonUses(tree, self.packages).all() if tree is not None else ()
+            return frozenset(use.power for use in uses)
+        except RecursionError:  # nested too deeply to be read
+            return frozenset()

@@ -40,6 +40,7 @@ _MAGIC = (
 )
 _PICKLE = re.compile(rb"\x80[\x02-\x05](?:\x95.{8})?[}\]()K\x8cc]", re.DOTALL)
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
+_LARGEST_SCRIPT = 2 << 20
 _LONG_LINE, _LEAST_SIZE = 3000, 4000  # of JavaScript that no person wrote
 
 
@@ -98,6 +99,8 @@ def _unreadable_code(change: ChangedFile, data: bytes, binary: bool, project: Su
         return _unreadable_python(change, data, project)
     if binary and (b"\0" in data or change.before is None or _is_text(change.before)):
         return "is code that cannot be read as text"
+    if ending(change.path) in JAVASCRIPT and len(data) > _LARGEST_SCRIPT:
+        return "is too large to be read (over 2 MiB)"
     if ending(change.path) in JAVASCRIPT and _is_minified(data) and not _is_minified(change.before or b""):
         return "is minified, so a person cannot read it"
     return None

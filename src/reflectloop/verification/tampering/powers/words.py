@@ -43,6 +43,9 @@ def questions(uses: PythonUses) -> Iterator[PowerUse]:
         if _CI.match(text):
             if "environment" in _nearby(uses, node):
                 yield PowerUse("knows-the-ci", node.lineno, "knows-the-ci")
+        elif text in _CHECKOUT:
+            if uses.has_own_place and "read" in _nearby(uses, node):
+                yield PowerUse("knows-the-checkout", node.lineno, "knows-the-test")
         elif _asks(uses, node, text):
             yield PowerUse("knows-the-test", node.lineno, "knows-the-test")
 
@@ -54,8 +57,6 @@ def _asks(uses: PythonUses, node: ast.expr, text: str) -> bool:
         return bool(_nearby(uses, node))
     if _TOOL.search(text):
         return _is_searched_for(uses, node) or (_is_name(text) and _scope_senses(uses, node))
-    if text in _CHECKOUT:
-        return uses.has_own_place and "read" in _nearby(uses, node)
     return _is_name(text) and _names_tests(text) and bool(_nearby(uses, node) - {"subprocess"})
 
 
