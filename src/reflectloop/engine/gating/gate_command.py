@@ -226,6 +226,7 @@ class _Line(verifying.Verification):
             named_by_author=True,
             criteria={f"{one.id} {one.text}": one.check for one in contract.acceptance or ()},
             has_setup=plain.has_setup,
+            doubts=self.unjudged,
             approved=plain.approved,
         )
 

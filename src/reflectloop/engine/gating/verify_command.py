@@ -132,7 +132,8 @@ class Verification:
         self.observer = observer
         self.started, self.clock = clock.now(), clock.monotonic()
         self.warnings: list[str] = []
-        self.doubts: tuple[str, ...] = ()
+        self.doubts: tuple[str, ...] = ()  # possible secrets
+        self.unjudged: tuple[str, ...] = ()  # commits that nobody judged and that changed what judges
         self.objects = folders.scratch / f"objects-{run_id}"
         self.patch_name = PATCH
 
@@ -201,7 +202,7 @@ class Verification:
         unjudged = unjudged_commits.find(git, self.trees, head_commit)
         if unjudged:
             self.warnings.append(unjudged.note)
-            self.doubts = (*self.doubts, *unjudged.doubts)
+            self.unjudged = tuple(unjudged.doubts)
 
     def _without_environments(self, base: str, head: str) -> str:
         """Leave out environments that are installed in the project, also if git does not ignore them."""
@@ -295,7 +296,7 @@ class Verification:
             protect=self.config.verify.protect,
             required=frozenset(self.request.only) | {one.name for one in self.config.verify.checks},
             has_setup=bool(self.config.verify.setup),
-            doubts=(*self.doubts, *self._runs_by_itself(sides)),
+            doubts=(*self.doubts, *self.unjudged, *self._runs_by_itself(sides)),
             strength=self.request.strength,
             approved=self.approvals.known(sides.base, sides.head),
         )
