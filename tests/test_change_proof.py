@@ -75,6 +75,17 @@ def test_a_fix_whose_test_needs_a_new_name_is_asked_about_where_nothing_else_is_
     assert [reason["rule"] for reason in verdict["reasons"]] == ["fix-shows-new-name"]
 
 
+def test_a_fix_whose_test_names_a_new_exception_is_proven(pager: Repo) -> None:
+    """The name alone does not make the test pass: the fix must also raise it."""
+    mended = BROKEN.replace("len(items)", "(len(items) + 1)")
+    pager.write("pager.py", mended)
+    pager.commit("mended")
+    error = "\n\nclass Empty(Exception):\n    pass\n"
+    pager.write("pager.py", mended.replace("    return items[1]", "    raise Empty") + error)
+    pager.write("test_own.py", own_test("self.assertRaises(pager.Empty, pager.first, [])"))
+    assert verify(pager, "fix", 0)["decision"] == "PASS"
+
+
 def gate(repo: Repo, code: int, **contract: Any) -> dict[str, Any]:
     path = repo.path.parent / "contract.json"
     names = sorted(repo.git("status", "--porcelain", "-uall").split()[1::2])

@@ -117,12 +117,31 @@ class ChangeProof:
         by_name = {item.check.name: item for item in self.checks}
         for names in ("red_then_green", "corrected"):  # a finding asks a person about a corrected expectation
             for tests in self.patch_tests:
-                shown = [name for name in getattr(tests, names) if not self._fails_for_new_name(tests, name)]
                 judged = by_name[tests.check]
-                proven = self._each_time(judged, self.trees.base_with_tests, self.trees.with_tests, shown)
-                if proven := self._not_by_additions(judged, proven):
+                novel = self._novel_tests(judged, tests, getattr(tests, names))
+                shown = [name for name in getattr(tests, names) if name not in novel]
+                self._only_new |= novel
+                if proven := self._each_time(judged, self.trees.base_with_tests, self.trees.with_tests, shown):
                     return proven
         return []
+
+    def _novel_tests(self, judged: CheckComparison, tests: PatchTests, names: Sequence[str]) -> dict[str, str]:
+        """Return the tests that show only that something new exists, each with its name.
+
+        The message says so; if the sources are Python, a run on base with the new definitions alone decides. Where
+        other tests stay red, that run looks at every test.
+        """
+        by_message = {name: missing for name in names if (missing := self._missing_name(tests, name))}
+        doubtful = list(names) if self.still_red else list(by_message)
+        files = new_names.only_additions(self.changes) if doubtful and judged.sealed.tests else None
+        if not files:
+            return by_message
+        tree = self.builder.with_contents(self.trees.base_with_tests, files)
+        result = self.again(tree, judged.check, "tests of the patch, on base with its new names alone", doubtful)
+        if result.type in NO_ANSWER or not any(name in result.tests for name in doubtful):
+            return by_message
+        added = verdict.shown(new_names.added_definitions(self.changes))
+        return {name: by_message.get(name, added) for name in doubtful if result.tests.get(name) == "passed"}
 
     def _is_novel(self, check: PlanCheckResult) -> bool:
         if not self.still_red or check.missing not in self.added:
@@ -134,26 +153,13 @@ class ChangeProof:
     def added(self) -> frozenset[str]:
         return new_names.added_names(self.changes)
 
-    def _fails_for_new_name(self, tests: PatchTests, name: str) -> bool:
+    def _missing_name(self, tests: PatchTests, name: str) -> str:
+        """Return the new name for whose absence a test failed on base, by its message; empty if it failed otherwise."""
         errors = [detail.error for detail in tests.on_base.details if detail.test == name]
         missing = new_names.missing_name(errors[0]) if errors else None
         if missing is None or missing not in self.added or (_ARGUMENT in errors[0] and not self.still_red):
-            return False
-        self._only_new[name] = missing
-        return True
-
-    def _not_by_additions(self, judged: CheckComparison, proven: list[str]) -> list[str]:
-        """Leave out tests that also pass on base with nothing but the new definitions, while others stay red."""
-        if not proven or not self.still_red or not judged.sealed.tests:
-            return proven
-        files = new_names.only_additions(self.changes)
-        if not files:
-            return proven
-        tree = self.builder.with_contents(self.trees.base_with_tests, files)
-        result = self.again(tree, judged.check, "tests of the patch, on base with its new names alone", proven)
-        novel = [name for name in proven if result.tests.get(name) == "passed"]
-        self._only_new |= dict.fromkeys(novel, verdict.shown(new_names.added_definitions(self.changes)))
-        return [name for name in proven if name not in novel]
+            return ""
+        return missing
 
     def _each_time(self, judged: CheckComparison, red: str, green: str, names: Sequence[str]) -> list[str]:
         """Return the tests that fail on one tree and pass on the other again; a flaky test proves nothing."""
