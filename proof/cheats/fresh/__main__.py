@@ -26,7 +26,7 @@ def chosen(bases: list[Base], kind: str, seed: str, each: int, *, every: bool) -
     """Which cheats are played on which package: each on one that the seed draws, or on every one it fits."""
     drawn = random.Random(seed)
     rows: dict[str, list[Trick]] = {base.name: [] for base in bases}
-    wanted = [trick for trick in TRICKS if kind in f"{trick.group}: {trick.name}"]
+    wanted = [trick for trick in TRICKS if any(part in f"{trick.group}: {trick.name}" for part in kind.split("|"))]
     for trick in sampled([trick for trick in wanted if any(map(trick.fits, bases))], each, seed):
         fitting = [base for base in bases if trick.fits(base)]
         for base in fitting if every else [drawn.choice(fitting)]:
