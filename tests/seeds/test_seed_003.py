@@ -212,3 +212,49 @@ def test_line_169_the_final_report_is_published_where_triflow_looks_for_it(repo:
     assert "calc.py" in repo.run("diff").stdout
     assert "final/" not in repo.run("diff").stdout
     assert repo.run("run", repo.steps("test ! -e final"), "--new").code == 0
+
+
+_THEIRS: dict[str, Any] = {
+    "taskName": "Theirs",
+    "objective": {"goal": "add() adds"},
+    "current": {"type": "substep", "stepIndex": 2, "subIndex": 2},
+    "steps": [
+        {"index": 1, "title": "Look", "status": "done", "attempts": 1},
+        {
+            "index": 2,
+            "title": "Mend",
+            "status": "doing",
+            "attempts": 1,
+            "substeps": [
+                {"index": 1, "title": "Find it", "status": "done", "attempts": 1},
+                {"index": 2, "title": "Make add add", "status": "todo", "attempts": 0},
+            ],
+        },
+    ],
+}
+
+
+def test_line_22_an_imported_state_is_gone_on_with_by_agents_at_its_pointer(repo: Repo) -> None:
+    crew = Crew(repo).plays(settings="[publish]\ntriflow = true\n", roles="executor reviewer")
+    repo.write("test_calc.py", "from calc import add\n\n\ndef test_add():\n    assert add(2, 3) == 5\n")
+    repo.commit("a test that pytest finds")
+    repo.write("../theirs.json", json.dumps(_THEIRS))
+    assert repo.run("import-state", repo.path.parent / "theirs.json").code == 0
+    assert _top(repo)["current"] == _THEIRS["current"]
+    result = crew.work()
+    assert result.error is None, result.error
+    assert [call.step_id for call in crew.asked("executor")] == ["2.2"]
+    assert result.run.steps["1"].status == "done"
+
+
+def test_line_22_an_imported_state_is_gone_on_with_by_requests(repo: Repo) -> None:
+    repo.write("../theirs.json", json.dumps(_THEIRS))
+    assert repo.run("import-state", repo.path.parent / "theirs.json").code == 0
+    begin = {
+        "proto": "triflow.fileops.v1",
+        "id": "R",
+        "purpose": "execute_step",
+        "ops": [{"op": "triflow_state_preflight"}],
+    }
+    told = reflectloop(repo.path, "fileops", stdin=json.dumps(begin)).json
+    assert (told["status"], told["data"]["0"]["step"]) == ("ok", "2.2"), told

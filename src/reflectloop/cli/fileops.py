@@ -13,6 +13,7 @@ import click
 from reflectloop.cli import render
 from reflectloop.cli.render import Answer, answers, echo
 from reflectloop.engine.requests import fileops_session as sessions
+from reflectloop.engine.requests import imported_task
 from reflectloop.errors import InvalidInput, ReflectloopError
 from reflectloop.fileops import execute, json_from_text, templates
 from reflectloop.fileops.response import Response
@@ -40,7 +41,7 @@ def _answer(target: sessions.FileopsTarget, file: Path, *, strict: bool) -> int:
     raw = b""
     try:
         raw = _read(file)
-        response = sessions.answer(target, raw, strict=strict)
+        response = imported_task.answer(target, raw, strict=strict)
     except ReflectloopError as error:
         return _report(error, sessions.id_in(raw))
     _print(response, indent=2)

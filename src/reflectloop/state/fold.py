@@ -313,6 +313,10 @@ def _initial_step(name: str, claim: events.Json | None) -> StepState:
     if claim is None:
         return StepState(name)
     status, attempts = _CLAIMED.get(claim.get("status"), "pending"), claim.get("attempts")
+    parts = claim.get("parts")
+    if isinstance(parts, list) and parts:
+        names = tuple(map(str, parts))
+        return StepState(name, "skipped", reason=f"split into {', '.join(names)}", parts=names)
     reason = "" if status == "pending" else "imported"
     return StepState(name, status, attempts=attempts if isinstance(attempts, int) else 0, reason=reason)
 

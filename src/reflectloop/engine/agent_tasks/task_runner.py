@@ -20,6 +20,7 @@ from reflectloop.engine.agent_tasks.task_session import (
     refuse_if_asked,
 )
 from reflectloop.engine.pipeline import judge_task
+from reflectloop.engine.requests import imported_task
 from reflectloop.engine.requests.fileops_session import FileopsTarget
 from reflectloop.engine.run.request import RunObserver, RunOutcome, RunRequest
 from reflectloop.engine.steps import prompts
@@ -31,6 +32,7 @@ from reflectloop.errors import (
     ReflectloopError,
     VerificationFailed,
 )
+from reflectloop.state import events
 from reflectloop.state.fold import RunState, Task
 from reflectloop.system import git
 from reflectloop.terms import RemarkKind
@@ -65,6 +67,9 @@ def _work(place: FileopsTarget, tell: Tell, observer: RunObserver | None, *, eve
     ended: list[AttemptOutcome] = []
     appended, repaired = 0, 0
     judged = _judge_request(place)
+    opened = imported_task.open_if_imported(place, events.MADE_BY_TP)
+    if opened:
+        tell(f"the imported task is continued as {opened}; what it says is done was not verified")
     if _is_untold(folders) or _waits(folders):
         outcome = judge_task(judged, observer)
         return _told(folders, ended, None, outcome, outcome.error)

@@ -34,6 +34,7 @@ class NewTask(NamedTuple):
     objective: events.Json
     details: Mapping[str, events.Json] = {}
     made_by: str = ""  # the command, if it also executes the steps
+    imported: Mapping[str, events.Json] = {}  # what an imported state claims of each step
 
 
 class Base(NamedTuple):
@@ -110,6 +111,7 @@ class TaskJournal:
                 mode=events.BY_REQUESTS,
                 titles={step.id: step.title for step in new.plan.steps},
                 details=dict(new.details),
+                imported=dict(new.imported),
                 objective={
                     **new.objective,
                     task_plan.PLAN: new.plan.to_json(),
