@@ -18,7 +18,7 @@ _MOST_ASKED_S = 3600.0
 def delay_of(policy: RetryPolicy, again: int, chance: Callable[[], float], asked_s: float | None = None) -> float:
     """Return a growing delay with jitter on top: never less than is stated, or than the service asked for."""
     full = min(policy.delay_s * 2.0**again, policy.most_s)
-    jittered = full * (1 + chance() / 4)
+    jittered = full * (1.25 - chance() / 4)
     return max(jittered, asked_s) if asked_s is not None else jittered
 
 
