@@ -411,7 +411,7 @@ def test_an_approval_of_a_rule_lets_the_next_gate_judge(shop: Repo) -> None:
 
 def contract_for(shop: Repo, *paths: str) -> Path:
     contract = shop.path.parent / "contract.json"
-    fields = {**FULL_CONTRACT, "track": "feature", "acceptance": [{"id": "A", "text": "holds", "check": "suite"}]}
+    fields = {**FULL_CONTRACT, "track": "refactor", "acceptance": [{"id": "A", "text": "holds", "check": "suite"}]}
     contract.write_text(json.dumps({**fields, "files_changed": list(paths), "may_change": ["**"]}))
     return contract
 
