@@ -16,7 +16,8 @@ from gate_builders import FULL_CONTRACT
 from reflectloop.verification import intended
 from reflectloop.verification.intended import IntendedChanges, NewVersionOutcomes
 from reflectloop.verification.result import ChangedFile, DetectedCheck, Outcome, VerificationResult
-from reflectloop.verification.sealed import SealedVerification, VerificationInput
+from reflectloop.verification.sealed import SealedVerification
+from reflectloop.verification.sealed_trees import VerificationInput
 from test_verify import Calc, calc
 
 __all__ = ["calc"]  # a fixture

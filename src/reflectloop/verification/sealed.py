@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from reflectloop import secrets
-from reflectloop.plan.globs import matches_any as is_named
-from reflectloop.plan.model import Check
 from reflectloop.sandbox.sandbox import CommandResult
 from reflectloop.system import clock
 from reflectloop.terms import Decision, Track
@@ -33,11 +31,12 @@ from reflectloop.verification.compare import Comparison
 from reflectloop.verification.evidence import Chain, EvidenceRecord, Level
 from reflectloop.verification.explain import FailureExplainer
 from reflectloop.verification.intended import RunEvidence
-from reflectloop.verification.plan_checks import PlanChecks, scripts
+from reflectloop.verification.plan_checks import PlanChecks
 from reflectloop.verification.probing import ProbeInput, ProbeReport, SuiteOutcomes
 from reflectloop.verification.result import FINDING_KINDS, ChangedFile, DetectedCheck, TamperFinding, VerificationResult
 from reflectloop.verification.run_extras import RunExtras
 from reflectloop.verification.seal import JudgingFiles
+from reflectloop.verification.sealed_trees import VerificationInput, lay_out
 from reflectloop.verification.setup_code import of_setup
 from reflectloop.verification.stable_ids import match_unstable_ids
 from reflectloop.verification.tampering.powers import newer_reader, surrounding_files
@@ -54,23 +53,6 @@ from reflectloop.verification.verdict import (
 
 _REPETITIONS = 4  # of a test that comes and goes, on the patch and on base
 _RED = ("failed", "error")
-_SOURCES = (
-    ".py",
-    ".js",
-    ".mjs",
-    ".ts",
-    ".tsx",
-    ".jsx",
-    ".go",
-    ".rs",
-    ".rb",
-    ".java",
-    ".c",
-    ".cc",
-    ".cpp",
-    ".php",
-    ".sh",
-)
 # Lists of packages for documentation, linters and releases, which tests do not import.
 _BESIDE_TESTS = re.compile(
     r"(?i)(?:^|[/_.-])(?:docs?|lint|typing|mypy|style|release|pre-commit|flake8|black)[_.-](?![^/]*(?:test|dev))[^/]*(?:txt|in)$"
@@ -80,29 +62,6 @@ _ALL_REMEMBERED = (
     "(evidence L2); remove .reflectloop/cache/verify to run them again"
 )
 _CONTEXT = 8 << 20  # bytes of tests and settings of base that a patch is compared with
-
-
-@dataclass(frozen=True)
-class VerificationInput:
-    """The input of a verification.
-
-    `lifted` are paths whose protection a user-confirmed plan removes.
-    """
-
-    base: str
-    head: str
-    checks: Sequence[DetectedCheck]
-    track: Track | None = None
-    lifted: Sequence[str] = ()
-    protect: Sequence[str] = ()
-    required: frozenset[str] = frozenset()  # checks that must have run, even if their tool is missing
-    named: Mapping[str, Check] = field(default_factory=dict)
-    named_by_author: bool = False  # True if a contract that came with the change names the checks
-    criteria: Mapping[str, str | None] = field(default_factory=dict)  # acceptance criteria with their checks
-    has_setup: bool = False
-    doubts: Sequence[str] = ()  # possible secrets in the added lines, and files that run by themselves
-    strength: int | None = None  # the least percentage of mutants that tests must notice; None: not measured
-    approved: Mapping[str, str] = field(default_factory=dict)  # by finding id: who approved it, and why
 
 
 @dataclass
@@ -148,11 +107,11 @@ class SealedVerification:
         asked = PlanChecks(
             self.runs,
             self.case.base,
-            self.base_with_tests,
+            self.laid.base_with_tests,
             self.with_tests,
             self._write_down,
-            self.unedited,
-            tuple(self.edited),
+            self.laid.unedited,
+            tuple(self.laid.edited),
         )
         track = self.case.track
         looks_back = track in (Track.FIX, Track.FEATURE)
@@ -162,7 +121,7 @@ class SealedVerification:
         self._add_probe(probe)
         strong = self._strength(checks, patch_tests, proof)
         reasons = [
-            *verdict.of_findings(self.findings, self.freed),
+            *verdict.of_findings(self.findings, self.laid.freed),
             *(verdict.of_checks(checks, self.case.track) if self.case.checks or not named else []),
             *verdict.of_own(patch_tests),
             *verdict.of_named(named, [finding.path for finding in self.findings if finding.rule == intended.RULE]),
@@ -170,7 +129,7 @@ class SealedVerification:
             *(strength.reasons(strong, self.case.strength or 0) if strong else []),
             *self._of_criteria(verdict.held(checks, patch_tests, named)),
             *self._of_dependencies(),
-            *self.runs.touched.reasons(self.tree, [self.case.base, self.base_with_tests]),
+            *self.runs.touched.reasons(self.tree, [self.case.base, self.laid.base_with_tests]),
             *(VerdictReason(Decision.ASK, doubt, "doubt") for doubt in self.case.doubts),
         ]
         reasons = verdict.identified(reasons, self.case.base, self.case.head)
@@ -195,7 +154,7 @@ class SealedVerification:
             self.case.base,
             self.case.head,
             self.tree,
-            tuple(self.restored),
+            tuple(self.laid.restored),
             (
                 *(f"{judged.check.name}: {judged.left_out}" for judged in checks if judged.left_out),
                 *sorted(self.runs.notes),
@@ -208,63 +167,20 @@ class SealedVerification:
     # The trees -----------------------------------------------------------------------------------------------
 
     def _lay_out(self) -> None:
-        """Build the sealed tree, and the trees with the new version of the patch's tests."""
-        trees, case = self.runs.ground.trees, self.case
-        self.changes = trees.changes(case.base, case.head)
-        self.freed = [change.path for change in self.changes if is_named(change.path, case.lifted)]
-        self.restored = [change.path for change in self.changes if self._is_restored(change)]
-        self.served = [change for change in self.changes if protected.serves_tests(change)]
-        served = [change.path for change in self.served]
-        mixed = [change for change in self.changes if self._has_inline_tests(change)]
-        inline = [change.path for change in mixed]
-        restored = trees.laid_over(case.head, case.base, self.restored)
-        self.tree = trees.with_inline_tests(restored, case.base, inline)
-        self.with_tests = trees.laid_over(self.tree, case.head, [*served, *inline])
-        self.base_with_tests = trees.with_inline_tests(trees.laid_over(case.base, case.head, served), case.head, inline)
-        self.served += mixed
-        self.inline = frozenset(inline)
-        still_protected = {*served} - {*self.freed}
-        self.edited = [
-            change.path for change in self.changes if change.path in still_protected and change.before is not None
-        ]
-        tested = trees.laid_over(self.tree, case.head, [path for path in served if path not in self.edited])
-        judging = self._scripts()
-        self.edited += judging
-        self.unedited = trees.laid_over(tested, case.base, judging)
+        self.laid = lay_out(self.runs.ground.trees, self.case)
+        self.tree, self.with_tests = self.laid.tree, self.laid.with_tests
         self.findings = self._look()
-
-    def _scripts(self) -> list[str]:
-        """Return programs that checks run and the change edits together with other sources.
-
-        A program that is the only changed source is the code under test.
-        """
-        plain = [
-            change.path
-            for change in self.changes
-            if change.path.endswith(_SOURCES) and not protected.guard(change.path) and change.path not in self.freed
-        ]
-        edited = {change.path for change in self.changes if change.before is not None}
-        programs = [path for path in scripts(self.case.named.values(), edited) if path in plain]
-        return programs if len(plain) > len(programs) else []
-
-    def _has_inline_tests(self, change: ChangedFile) -> bool:
-        return change.path not in {*self.freed, *self.restored} and protected.has_inline_tests(change)
-
-    def _is_restored(self, change: ChangedFile) -> bool:
-        if change.path in self.freed:
-            return False
-        return protected.restored(change) or is_named(change.path, self.case.protect)
 
     def _look(self) -> list[TamperFinding]:
         ground, is_fix = self.runs.ground, self.case.track is Track.FIX
         newer = newer_reader(ground.project.root, ground.caller)
         around = surrounding_files(ground.trees, self.case.base, self.case.head, is_fix=is_fix, read_newer=newer)
-        findings = tampering.look(self.changes, self._judging_files_of_base(), around)
+        findings = tampering.look(self.laid.changes, self._judging_files_of_base(), around)
         reported = {finding.path for finding in findings}
-        known = {change.path: change for change in self.changes}
+        known = {change.path: change for change in self.laid.changes}
         notes = [
             TamperFinding("protected", path, _first(known.get(path)), _who_judged(known.get(path)), "note")
-            for path in self.restored
+            for path in self.laid.restored
             if path not in reported
         ]
         return findings + notes
@@ -334,11 +250,15 @@ class SealedVerification:
             self._again,
             self.tree,
             self.with_tests,
-            self.base_with_tests,
+            self.laid.base_with_tests,
             self.case.head,
-            self.served,
-            [change for change in self.changes if change.path in self.restored and change not in self.served],
-            self.changes,
+            self.laid.served,
+            [
+                change
+                for change in self.laid.changes
+                if change.path in self.laid.restored and change not in self.laid.served
+            ],
+            self.laid.changes,
         )
         own = {tests.check: tests for tests in patch_tests}
         not_green = _not_green(checks)
@@ -346,7 +266,7 @@ class SealedVerification:
         added = [finding for item in explained for finding in item.findings]
         counted = [item.judged for item in explained if item.judged.check.kind == "test" and not item.judged.left_out]
         runs = RunEvidence(
-            self.served,
+            self.laid.served,
             frozenset(name for item in explained for name in item.intended),
             frozenset(name for item in explained for name in item.removed),
             not_green,
@@ -356,6 +276,10 @@ class SealedVerification:
         )
         self.findings = intended.settle(self.findings, added, runs)
         return [self._without_flaky(item.judged) for item in explained]
+
+    def _restored_besides_tests(self) -> list[ChangedFile]:
+        laid = self.laid
+        return [change for change in laid.changes if change.path in laid.restored and change not in laid.served]
 
     def _without_flaky(self, judged: CheckComparison) -> CheckComparison:
         change = judged.comparison
@@ -420,8 +344,8 @@ class SealedVerification:
     def _own_tests(self, judged: Sequence[CheckComparison]) -> list[PatchTests]:
         changed = [
             change.path
-            for change in self.changes
-            if change.after is not None and (protected.is_test(change.path) or change.path in self.inline)
+            for change in self.laid.changes
+            if change.after is not None and (protected.is_test(change.path) or change.path in self.laid.inline)
         ]
         if self.with_tests == self.tree:
             return []
@@ -437,7 +361,7 @@ class SealedVerification:
     def _judge_patch_tests(self, judged: CheckComparison, files: Sequence[str]) -> PatchTests:
         check = judged.check
         now = self._own_run(self.with_tests, check, "tests of the patch, on base + patch", files)
-        before = self._own_run(self.base_with_tests, check, "tests of the patch, on base", files)
+        before = self._own_run(self.laid.base_with_tests, check, "tests of the patch, on base", files)
         known = judged.base.tests if judged.base else {}
         failing = [name for name, outcome in now.tests.items() if outcome in _RED and known.get(name) not in _RED]
         if failing:
@@ -482,14 +406,14 @@ class SealedVerification:
         return ChangeProof(
             self._again,
             self.runs.ground.trees,
-            JudgedTrees(self.case.base, self.tree, self.base_with_tests, self.with_tests),
-            self.changes,
+            JudgedTrees(self.case.base, self.tree, self.laid.base_with_tests, self.with_tests),
+            self.laid.changes,
             checks,
             patch_tests,
             named,
             self.runs.notes,
             self.case.named_by_author,
-            lambda check: second and probing.applies(check, self.changes),
+            lambda check: second and probing.applies(check, self.laid.changes),
         )
 
     def _strength(
@@ -511,7 +435,7 @@ class SealedVerification:
             if item.check.kind == "test" and not item.left_out
         }
         by_name = {item.check.name: item.check for item in checks}
-        return strength.measure(self.changes, shown, by_name, self.runs.ground.trees, self.with_tests, self._again)
+        return strength.measure(self.laid.changes, shown, by_name, self.runs.ground.trees, self.with_tests, self._again)
 
     def _probe(
         self, checks: Sequence[CheckComparison], patch_tests: Sequence[PatchTests], proven: Sequence[str]
@@ -533,9 +457,9 @@ class SealedVerification:
             ProbeInput(
                 self.runs,
                 self._probe_run,
-                self.base_with_tests,
+                self.laid.base_with_tests,
                 self.with_tests,
-                self.changes,
+                self.laid.changes,
                 suites,
                 proving,
                 self.case.track is Track.FIX,
@@ -582,10 +506,10 @@ class SealedVerification:
         return out
 
     def _of_dependencies(self) -> list[VerdictReason]:
-        changed = [change.path for change in self.changes if protected.dependencies(change.path)]
+        changed = [change.path for change in self.laid.changes if protected.dependencies(change.path)]
         if self.case.has_setup:
             carried = self.runs.carried
-            return of_setup(self.changes, carried.get(self.case.base) or {}, carried.get(self.tree) or {})
+            return of_setup(self.laid.changes, carried.get(self.case.base) or {}, carried.get(self.tree) or {})
         beside = [path for path in changed if _BESIDE_TESTS.search(path)]
         changed = [path for path in changed if path not in beside]
         if beside:

@@ -33,7 +33,7 @@ from reflectloop.system import clock, files
 from reflectloop.terms import Track
 from reflectloop.verification import evidence
 from reflectloop.verification.evidence import Chain
-from reflectloop.verification.sealed import VerificationInput
+from reflectloop.verification.sealed_trees import VerificationInput
 from reflectloop.verification.verdict import Verdict
 from reflectloop.workspace import secret_guard
 

@@ -128,7 +128,7 @@ class _Verification:
     def _verify(self) -> Verdict:
         # Imported here: detecting and sealing load a lot, and a plan with boundaries alone needs neither.
         from reflectloop.engine.gating import verify_command as verifying  # noqa: PLC0415
-        from reflectloop.verification.sealed import VerificationInput  # noqa: PLC0415
+        from reflectloop.verification.sealed_trees import VerificationInput  # noqa: PLC0415
 
         run, plan = self._run, self._run.plan
         judging = base_settings.at_commit(run.project, run.base.commit)

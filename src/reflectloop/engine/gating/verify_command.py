@@ -37,7 +37,8 @@ from reflectloop.verification.evidence import Chain
 from reflectloop.verification.fresh_workspaces import WorkspaceFactory
 from reflectloop.verification.progress import CheckObserver, Times
 from reflectloop.verification.result import DetectedCheck
-from reflectloop.verification.sealed import SealedVerification, VerificationInput
+from reflectloop.verification.sealed import SealedVerification
+from reflectloop.verification.sealed_trees import VerificationInput
 from reflectloop.verification.tree_builder import TreeBuilder
 from reflectloop.verification.verdict import ApprovedReason, Verdict, VerdictReason
 from reflectloop.workspace import apply as applying
