@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from reflectloop.verification.probing import inside, judging, neighbours, observations, tables
+from reflectloop.verification.probing import defaults, inside, judging, neighbours, observations, tables
 from reflectloop.verification.probing.neighbours import CallInput
 from reflectloop.verification.probing.observations import FunctionInputs, Job, Observation, Side
 
@@ -276,3 +276,19 @@ def test_an_honest_class_with_an_equality_of_its_own_is_not_named(tmp_path: Path
         tmp_path, f"{kind}def f(n):\n    return Point(n)\n", f"{kind}def f(n):\n    return Point(n + 1)\n", "f", (12,)
     )
     assert _rules(seen) == []
+
+
+def test_arguments_that_repeat_a_default_are_left_out() -> None:
+    source = b"def f(a, b=3, memo={'x': 1}, *, flag=False, other=None):\n    return a\n"
+    usual = defaults.read(source, 1)
+    grown = {"dict": [["x", 1], ["y", 2]]}
+    assert defaults.left_out(usual, [7, 3, grown], [["flag", False], ["other", 5]], []) == ([7], [["other", 5]])
+    assert defaults.left_out(usual, [7, 4, grown], [], []) == ([7, 4], [])
+    assert defaults.left_out(usual, [7, 3, {"dict": []}], [], []) == ([7, 3, {"dict": []}], [])
+
+
+def test_a_default_that_is_no_literal_is_left_out_if_all_calls_have_it() -> None:
+    usual = defaults.read(b"def f(a, memo=KNOWN):\n    return a\n", 1)
+    calls = [[1, {"dict": [["x", 1]]}], [2, {"dict": [["x", 1]]}]]
+    assert defaults.left_out(usual, calls[0], [], defaults.steady(calls)) == ([1], [])
+    assert defaults.left_out(usual, [1, 5], [], defaults.steady([[1, 5], [2, 6]])) == ([1, 5], [])

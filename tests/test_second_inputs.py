@@ -74,3 +74,13 @@ def test_probing_can_be_switched_off_by_name_and_the_verdict_says_so(project: Re
     answer = verify(project)
     assert answer["decision"] == "PASS"
     assert "[verify] neighbours is switched off" in answer["notes"]
+
+
+def test_answers_in_a_default_argument_are_put_to_a_person(project: Repo) -> None:
+    table = {str(list(given)): answer for given, answer in CASES.items()}
+    head = "    if str(xs) in memo:\n        return memo[str(xs)]\n"
+    source = BASE.replace("middle(xs)", f"middle(xs, memo={table!r})").replace("    return", f"{head}    return")
+    project.write("calc.py", source)
+    answer = verify(project)
+    assert answer["decision"] == "ASK"
+    assert rules(answer)["written-for-the-test"] == "suspect"

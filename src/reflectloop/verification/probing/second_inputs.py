@@ -14,7 +14,16 @@ from typing import Any
 from reflectloop.sandbox.mounts import TEMP
 from reflectloop.sandbox.sandbox import Box, SandboxCommand
 from reflectloop.verification.check_runner import CheckRunner
-from reflectloop.verification.probing import changed, judging, neighbours, observations, programs, replays, tables
+from reflectloop.verification.probing import (
+    changed,
+    defaults,
+    judging,
+    neighbours,
+    observations,
+    programs,
+    replays,
+    tables,
+)
 from reflectloop.verification.probing.changed import ChangedFunction
 from reflectloop.verification.probing.observations import FunctionInputs, Job, Observation, Side
 from reflectloop.verification.probing.programs import RecordedCall, Recording
@@ -91,8 +100,10 @@ class NeighbourProbe:
             elif len(out) >= _MOST_FUNCTIONS:
                 report.left_out[function] = "too many functions changed"
             else:
-                literals = tables.literals(self._source(function.path)) if function.is_new else ()
-                out.append((function, _recorded(function, group)._replace(literals=literals)))
+                source = self._source(function.path)
+                literals = tables.literals(source) if function.is_new else ()
+                recorded = _recorded(function, group, defaults.read(source, function.line))
+                out.append((function, recorded._replace(literals=literals)))
         return out
 
     def _source(self, path: str) -> bytes:
@@ -166,13 +177,18 @@ def _is_line(line: Mapping[str, Any], job: Job) -> bool:
     return "missing" in line or "late" in line or (isinstance(line.get("input"), int) and bool(line.get("outcome")))
 
 
-def _recorded(function: ChangedFunction, calls: Sequence[RecordedCall]) -> FunctionInputs:
+def _recorded(
+    function: ChangedFunction, calls: Sequence[RecordedCall], usual: defaults.ParameterDefaults
+) -> FunctionInputs:
     data = calls[0].data
+    always = defaults.steady([call.data["args"] for call in calls])
     return FunctionInputs(
         function.path,
         str(data["module"]),
         function.qualname,
-        tuple(neighbours.read(call.data["args"], call.data["kwargs"]) for call in calls),
+        tuple(
+            neighbours.read(*defaults.left_out(usual, call.data["args"], call.data["kwargs"], always)) for call in calls
+        ),
         str(data["first"]),
         tuple(call.outcome for call in calls),
     )

@@ -54,6 +54,7 @@ class StepCounter:
         self.over = False
         self.target: Any = None  # the code of the function that is run
         self.known: frozenset[str] = frozenset()  # inputs of tests, as text
+        self.counts: frozenset[int] = frozenset()  # of the arguments in `known`
         self.meets = False
         self._depth = 0
         self._points: set[Any] = set()
@@ -100,7 +101,8 @@ class StepCounter:
         self._depth += 1
         if self._depth > 1 and self.known and not self.meets and self._depth < _DEEPEST:
             names = frame.f_code.co_varnames[: frame.f_code.co_argcount]
-            self.meets = input_text([frame.f_locals.get(name) for name in names]) in self.known
+            values = [frame.f_locals.get(name) for name in names]
+            self.meets = any(input_text(values[:count]) in self.known for count in self.counts)
 
     def _step(self, by: int) -> None:
         self.count += by
@@ -350,6 +352,7 @@ def run(job: dict[str, Any], emit: Callable[[dict[str, Any]], None]) -> None:
             guard.active = False
         inputs = wanted["inputs"]
         steps.target = getattr(function, "__code__", None)
+        steps.counts = frozenset(map(len, wanted.get("known", ())))
         steps.known = frozenset(input_text(plain_data.decode(args)) for args in wanted.get("known", ()))
 
         def work(number: int, function: Any = function, inputs: Any = inputs) -> dict[str, Any]:
