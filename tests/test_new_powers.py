@@ -130,3 +130,11 @@ def test_lines_are_counted_as_python_counts_them() -> None:
     padded = b"x = 1\n\x0c\x0c\nimport gc\nRIGHT = gc.get_objects()\n"
     [finding] = look([ChangedFile("src/shop.py", None, padded)])
     assert (finding.line, "gc.get_objects()" in finding.what) == (4, True)
+
+
+def test_an_example_is_looked_at_only_if_a_source_imports_it() -> None:
+    example = ChangedFile("examples/late.py", None, b"import inspect\ninspect.stack()\n")
+    page = ChangedFile("README.md", b"", b"See examples/late.py.\n")
+    assert bad(look([example, page])) == []
+    source = ChangedFile("src/shop.py", b"x = 1\n", b"from examples import late\n")
+    assert bad(look([example, source])) == [("new-power", "suspect")]

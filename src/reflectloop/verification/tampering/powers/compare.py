@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from reflectloop.verification.protected import guard
+from reflectloop.verification.protected.names import CODE_ENDINGS
 from reflectloop.verification.result import ChangedFile, TamperFinding
 from reflectloop.verification.tampering.added import JAVASCRIPT, added, ending
 from reflectloop.verification.tampering.powers.equality import unequal_comparisons
@@ -55,8 +56,9 @@ def _is_source(path: str, changes: Sequence[ChangedFile]) -> bool:
     if folder not in _BESIDE:
         return True
     imported = re.compile(rf"\b(?:from|import)\s+{re.escape(folder)}\b|[\"'./]{re.escape(folder)}[./]".encode())
+    sources = [other for other in changes if ending(other.path) in CODE_ENDINGS and guard(other.path) is None]
     return any(
-        imported.search(other.after or b"") for other in changes if not other.path.lower().startswith(f"{folder}/")
+        imported.search(other.after or b"") for other in sources if not other.path.lower().startswith(f"{folder}/")
     )
 
 
