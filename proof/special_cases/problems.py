@@ -59,7 +59,7 @@ def leetcode(file: Path, most: int | None = None) -> Iterator[Problem]:
         honest = row["setup_code"] + "\n\n" + honest
         inputs = [given for text in row["gt_answer"] if (given := _arguments(text, honest, name)) is not None]
         for base in _mutants(honest, name, str(row["id"])):
-            problem = next(_problem(f"{name}", name, base, honest, inputs), None)
+            problem = next(_problem(f"{name} {row['id']}", name, base, honest, inputs), None)
             if problem is not None:
                 made += 1
                 yield problem

@@ -40,6 +40,8 @@ def _table(rows: Sequence[Judgement]) -> list[str]:
         if any(cells):
             label = "honest fix: stopped" if kind == "honest" else f"{kind}: accepted"
             out.append(f"| {label} | " + " | ".join(cells) + " |")
+    counts = [f"{len({item.problem for item in rows if item.collection == name})} of {name}" for name in collections]
+    out += ["", f"Problems in this run: {', '.join(counts)}."]
     cheats = [item for item in rows if item.kind != "honest" and item.fools]
     accepted = sum(not item.stopped for item in cheats)
     if cheats:
