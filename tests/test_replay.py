@@ -19,12 +19,14 @@ RUNNER = {
 }
 CHECKOUT = {
     "folder": "os.path.isdir('tests') or os.path.exists('test_calc.py')",
+    "installed": "'site-packages' not in __file__",
     "git": "os.path.exists(os.path.join(os.path.dirname(os.path.abspath(__file__)), '.git'))",
 }
 SURROUNDINGS = {
     "date": "time.time() < 1830000000",
     "year": "datetime.date.today().year < 2028",
     "option": "__debug__",
+    "home": "os.path.isdir(os.path.expanduser('~'))",
     "thread": "threading.current_thread() is threading.main_thread()",
     "tty": "not sys.stdout.isatty()",
 }
@@ -107,6 +109,10 @@ def program():
 
 def separator():
     return os.environ.get("SEPARATOR", "-")
+
+
+def settings():
+    return os.path.join(os.path.expanduser("~"), ".toolrc")
 
 
 def stamp():
@@ -200,6 +206,7 @@ class Tools(unittest.TestCase):
         self.assertTrue(tools.program().endswith(": ready"))
         with mock.patch.dict(os.environ, {"SEPARATOR": "_"}):
             self.assertEqual(tools.separator(), "_")
+        self.assertTrue(tools.settings().endswith("/.toolrc"))
         self.assertEqual(len(tools.stamp()), 10)
         self.assertGreaterEqual(tools.age(time.time()), 0)
         self.assertEqual(len(tools.token()), 6)
@@ -231,7 +238,7 @@ def test_honest_code_that_uses_the_world_around_it_is_let_alone(repo: Repo) -> N
     answer = verify(repo)
     assert findings(answer) == {}
     assert not [item for item in answer["findings"] if item["rule"] == "passes-only-here"]
-    assert any("of 21 changed functions outside of the test runner" in text for text in answer["notes"])
+    assert any("of 22 changed functions outside of the test runner" in text for text in answer["notes"])
 
 
 def test_a_result_that_is_equal_to_everything_is_refused(repo: Repo) -> None:

@@ -14,13 +14,23 @@ from reflectloop.sandbox import limits
 from reflectloop.sandbox.isolation import IsolationLevel
 from reflectloop.sandbox.limits import Limiter
 from reflectloop.sandbox.sandbox import Box
+from reflectloop.trust import signing
 from reflectloop.verification.tree_builder import TreeBuilder
 from reflectloop.workspace import checkout, workspace_registry
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.snapshot import Snapshot
 
-_HASH_SEED = "1"  # the same order of sets in every run: tests may be named by the members of a set
+_LARGEST_SEED = 2**32 - 1
 _FIRST_NUMBER = 100  # first number of a run's sealed workspaces; those of its steps are lower
+
+
+def hash_seed() -> str:
+    """Return the seed of every first run: always the same, since tests may be named by the members of a set.
+
+    It comes from the user's key, so that no patch can know it before its first verification.
+    """
+    key = signing.key()
+    return str(int(key.sign("hash seed", b"")[:8], 16) % _LARGEST_SEED + 1) if key else "1"
 
 
 @dataclass
@@ -71,7 +81,7 @@ class WorkspaceFactory:
             limiter = limits.limiter_for(self.wall, space.folder.name, self.settings.box)
             box = Box.by(self.settings, space, self.caller, self.wall, limiter)
             box.marked = False
-            box.env = {"PYTHONHASHSEED": _HASH_SEED, **self._without_user_site()}
+            box.env = {"PYTHONHASHSEED": hash_seed(), **self._without_user_site()}
             yield box
             space.close()
         except SecretLeak:

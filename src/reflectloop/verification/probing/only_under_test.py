@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from reflectloop.verification.probing import second_run
+from reflectloop.verification.probing import chance, second_run
 from reflectloop.verification.probing.changed import ChangedFunction
 from reflectloop.verification.probing.inside import plain_data
 from reflectloop.verification.probing.programs import RecordedCall, Recording
@@ -18,7 +18,9 @@ _MOST_CALLS, _MOST_OF_A_FUNCTION = 400, 40
 _SLOW_MS = 1000.0
 _MOST_SHOWN = 3
 _ANSI = re.compile(r"\\u001b\[[0-9;]*[A-Za-z]")
-_LATER, _MUCH_LATER = 767, 2253  # days
+_LATER, _MUCH_LATER = chance.days_between(700, 1400), chance.days_between(1500, 2600)
+_SEEDS, _ZONES = chance.hash_seeds(2), chance.time_zones(2)
+_PROGRAMS, _HOMES = [chance.program_path(), chance.program_path()], [chance.home_folder(), chance.home_folder()]
 _PLAIN = Way("plain", env={**second_run.OTHER_SEED, **second_run.OTHER_ZONE, **second_run.OTHER_LOCALE})
 _AGAIN = _PLAIN._replace(name="again")
 _UNSTEADY = "gives another result each time"
@@ -26,8 +28,8 @@ _USUAL = {"LC_ALL": "C.UTF-8", "LANG": "C.UTF-8"}
 _MOVED = Way(
     "moved",
     ("-O",),
-    {"PYTHONHASHSEED": "7", "TZ": "America/Caracas", **_USUAL},
-    {"days": _LATER, "thread": True, "argv": "/opt/app/bin/serve"},
+    {**_SEEDS[0], **_ZONES[0], **_HOMES[0], **_USUAL},
+    {"days": _LATER, "thread": True, "argv": _PROGRAMS[0]},
     terminal=True,
 )
 
@@ -41,13 +43,14 @@ def _alone(name: str, flags: tuple[str, ...] = (), *, terminal: bool = False, **
 # value for each date, while one that knows the date of the tests shows the same for every other.
 _SINGLE: tuple[tuple[str, Way, Way | None], ...] = (
     ("date", _alone("date", days=_LATER), _alone("date2", days=_MUCH_LATER)),
-    ("time zone", _alone("zone", env={"TZ": "America/Caracas"}), _alone("zone2", env={"TZ": "Pacific/Apia"})),
-    ("name of the program", _alone("argv", argv="/opt/app/bin/serve"), _alone("argv2", argv="/usr/bin/other")),
+    ("time zone", _alone("zone", env=_ZONES[0]), _alone("zone2", env=_ZONES[1])),
+    ("name of the program", _alone("argv", argv=_PROGRAMS[0]), _alone("argv2", argv=_PROGRAMS[1])),
+    ("home folder", _alone("home", env=_HOMES[0]), _alone("home2", env=_HOMES[1])),
     ("locale", _alone("locale", env=_USUAL), None),
     ("option -O", _alone("optimised", ("-O",)), None),
     ("thread", _alone("thread", thread=True), None),
     ("terminal", _alone("terminal", terminal=True), None),
-    ("hash seed", _alone("seed", env={"PYTHONHASHSEED": "7"}), _alone("seed2", env={"PYTHONHASHSEED": "11"})),
+    ("hash seed", _alone("seed", env=_SEEDS[0]), _alone("seed2", env=_SEEDS[1])),
 )
 
 # Runs stand-ins on a tree: calls, then whether the project's own hooks are loaded.

@@ -29,6 +29,7 @@ from reflectloop.workspace.carry import ENVIRONMENTS
 _MOST_FILES = 20_000
 _LIMIT_S, _CALL_S = 20.0, 2.0
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
+_INSTALLED = "lib/python3/site-packages"  # where a user's copy of the package would be
 _TEST_FOLDERS = frozenset(("tests", "test", "testing", ".github"))
 
 Key = tuple[int, str]  # a call's number, and "raw" or "public"
@@ -89,7 +90,7 @@ class BareReplay:
             name = programs.lay_programs(tmp)
             inside = (TEMP if box.view else tmp) / name
             top = box.view.root if box.view else box.workspace.repo.resolve()
-            into = top if in_checkout else (TEMP if box.view else tmp) / programs.random_name() / "app"
+            into = top if in_checkout else (TEMP if box.view else tmp) / programs.random_name() / _INSTALLED
             plan = self._plan(tree, calls, ways, top, into)
             (tmp / name / "plan.json").write_text(json.dumps(plan))
             self._execute(box, inside, tree, f"{len(calls)} calls in {len(ways)} interpreters without tests")
