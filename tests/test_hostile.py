@@ -69,14 +69,15 @@ def test_nothing_a_step_writes_runs_on_the_host(name: str, repo: Repo, trap: Pat
     before = repo.state()
     command = ATTACKS[name].format(trap=trap, outside=outside)
     answer = repo.run("run", repo.steps(command, "echo again >> a"))
-    assert answer.code == 0, answer.stderr
+    assert answer.code == (33 if name == "link out" else 0), answer.stderr  # nobody can read what lies behind it
     for words in (["status"], ["diff"], ["show"], ["log"]):
         assert repo.run(*words).code == 0
     assert repo.state() == before
     assert [path.name for path in outside.iterdir()] == ["precious"]
     assert not sprung_on_host(tmp_path)
-    assert repo.run("apply", "--yes").code == 0
-    assert (repo.path / "a").read_text() == "x\nagain\n" if name != "textconv" else True
+    assert repo.run("apply", "--yes").code == (14 if name == "link out" else 0)
+    if name not in ("textconv", "link out"):
+        assert (repo.path / "a").read_text() == "x\nagain\n"
     assert not sprung_on_host(tmp_path)
     assert [path.name for path in outside.iterdir()] == ["precious"]
 

@@ -302,7 +302,9 @@ def test_lines_after_those_of_an_earlier_version_sign_them_too(folder: Path) -> 
 
 
 def test_a_remembered_result_is_marked_and_proves_no_more_than_l2(pager: Repo) -> None:
-    pager.write("reflectloop.toml", "[verify]\nsecond_run = false\nreplay = false\nsabotage = false\n")
+    pager.write(
+        "reflectloop.toml", "[verify]\nsecond_run = false\nreplay = false\nneighbours = false\nsabotage = false\n"
+    )
     pager.commit("settings")
     pager.write("pager.py", BROKEN.replace("len(items)", "(len(items) + 1)"))
     first = pager.run("verify", "--json").json

@@ -306,6 +306,7 @@ class JudgingSettings(NamedTuple):
     config: Config
     differing: tuple[str, ...]  # names in [verify] that the work tree has otherwise than base
     grant: grants.Grant  # what the user would have to trust
+    by_flag: tuple[str, ...] = ()  # differing ones that count since the user trusts the project for one command
 
 
 def load(project_root: Path) -> Config:
@@ -332,8 +333,10 @@ def judging(project_root: Path, base: bytes | None) -> JudgingSettings:
     judged = {name: getattr(then.verify, name) for name in _JUDGES}
     differing = tuple(name for name in _JUDGES if now[name] != judged[name])
     grant = judging_grant(active)
-    if not differing or trust.is_by_flag() or record.is_trusted(project_root, [grant]):
+    if not differing or record.is_trusted(project_root, [grant]):
         return JudgingSettings(active, (), grant)
+    if trust.is_by_flag():
+        return JudgingSettings(active, (), grant, differing)
     settings = active.model_copy(update={"verify": active.verify.model_copy(update=judged)})
     ours = [key for key in active.ignored if not key.startswith(_CHECKS)]
     settings._ignored = (*ours, *(key for key in then.ignored if key.startswith(_CHECKS)))  # noqa: SLF001

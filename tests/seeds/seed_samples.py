@@ -15,3 +15,16 @@ def text(name: str) -> str:
 
 def data(name: str) -> Any:
     return json.loads(text(name))
+
+
+# A test of the calculator in `scripted_task` that needs nothing installed.
+UNITTEST = """\
+import unittest
+
+from calc import add
+
+
+class T(unittest.TestCase):
+    def test_add(self):
+        self.assertEqual(add(2, 3), 5)
+"""

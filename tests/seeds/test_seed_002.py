@@ -35,8 +35,8 @@ def _run(crew: Crew, plan: str) -> tuple[int, dict[str, Any], Path]:
 
 
 def test_line_11_the_sample_plan_runs_with_an_executor_bound(crew: Crew) -> None:
-    crew.repo.write("test_calc.py", "from calc import add\n\n\ndef test_add():\n    assert add(2, 3) == 5\n")
-    crew.repo.commit("a test that pytest finds")
+    crew.repo.write("test_calc.py", samples.UNITTEST)
+    crew.repo.commit("a test that unittest finds")
     code, told, folder = _run(crew, samples.text(_PLAN))
     assert code == 0, told["envelope"]["message"]
     assert [step["id"] for step in told["data"]["steps"]] == ["step_1", "step_2"]

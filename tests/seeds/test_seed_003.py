@@ -236,8 +236,8 @@ _THEIRS: dict[str, Any] = {
 
 def test_line_22_an_imported_state_is_gone_on_with_by_agents_at_its_pointer(repo: Repo) -> None:
     crew = Crew(repo).plays(settings="[publish]\ntriflow = true\n", roles="executor reviewer")
-    repo.write("test_calc.py", "from calc import add\n\n\ndef test_add():\n    assert add(2, 3) == 5\n")
-    repo.commit("a test that pytest finds")
+    repo.write("test_calc.py", samples.UNITTEST)
+    repo.commit("a test that unittest finds")
     repo.write("../theirs.json", json.dumps(_THEIRS))
     assert repo.run("import-state", repo.path.parent / "theirs.json").code == 0
     assert _top(repo)["current"] == _THEIRS["current"]

@@ -78,6 +78,7 @@ def _is_outside(value: str, user: str | None) -> bool:
 _FREE = _Row(_never, "")
 _UNKNOWN = _Row(_differs, "{key} is {value}")  # a setting without a row needs trust
 _NUMBER = "{key} may be {value}, above your limit"
+_SWITCHED_OFF = "changed functions are probed less: what is right only in the tests may go unnoticed"
 _ROWS: Mapping[str, Mapping[str, _Row]] = {
     "workspace": {
         "root": _Row(_differs, "workspaces are made under {value}"),
@@ -130,6 +131,10 @@ _ROWS: Mapping[str, Mapping[str, _Row]] = {
         "setup": _Row(_differs, "these commands run with the network, in the box, before checks: {value}"),
         "timeout_s": _FREE,
         "protect": _FREE,
+        "second_run": _Row(_differs, _SWITCHED_OFF),
+        "replay": _Row(_differs, _SWITCHED_OFF),
+        "neighbours": _Row(_differs, _SWITCHED_OFF),
+        "sabotage": _Row(_differs, _SWITCHED_OFF),
         "canaries": _Row(_differs, "tests are judged by their report alone: a changed runner goes unnoticed"),
     },
     "reflect": {

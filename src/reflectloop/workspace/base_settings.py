@@ -17,7 +17,10 @@ def at_commit(home: Project, commit: str | None) -> JudgingSettings:
 
 
 def warning(settings: JudgingSettings, commit: str) -> list[str]:
-    """Return what to say about settings in the work tree that do not count."""
+    """Return what to say about settings in the work tree that do not count, or count for this command alone."""
+    if settings.by_flag:
+        names = ", ".join(settings.by_flag)
+        return [f"[verify] {names} of {config.NAME} in the work tree judged, which commit {commit[:12]} does not have"]
     if not settings.differing:
         return []
     names = ", ".join(settings.differing)

@@ -145,7 +145,7 @@ class NeighbourProbe:
         installed = self.runs.carried.get(tree) or {}
         with self.runs.ground.open(tree, self.base, installed) as box:
             name = programs.lay_programs(box.workspace.tmp)
-            yield _OpenBox(box, name, replays.python_of(self.recording, box), self.runs.logs / "verify.neighbours.log")
+            yield _OpenBox(box, name, replays.python_of(self.recording, box), self.runs.new_log("neighbours"))
 
 
 @dataclass
