@@ -16,6 +16,7 @@ from reflectloop import secrets
 from reflectloop.config import Config, SecretsConfig
 from reflectloop.verification import environment_key
 from reflectloop.verification.check_runner import CheckRunner, hanging_test, last_started
+from reflectloop.verification.fresh_workspaces import hash_seed
 from reflectloop.verification.result import Outcome, Type, VerificationResult
 from reflectloop.verification.stable_ids import HiddenIds, match_unstable_ids
 from reflectloop.workspace import carry
@@ -440,7 +441,8 @@ def test_tests_named_by_the_time_are_the_same_tests_in_every_run(package: Packag
 
 def test_sets_have_one_order_in_every_sealed_run(package: Package) -> None:
     package.settings(
-        '[[verify.checks]]\nname = "seed"\nkind = "custom"\nrun = ["sh", "-c", "test $PYTHONHASHSEED = 1"]\n'
+        '[[verify.checks]]\nname = "seed"\nkind = "custom"\n'
+        f'run = ["sh", "-c", "test $PYTHONHASHSEED = {hash_seed()}"]\n'
     )
     package.write("note.txt", "changed\n")
     assert package.verify()["decision"] == "PASS"

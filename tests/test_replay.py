@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from reflectloop.verification.fresh_workspaces import hash_seed
 from reflectloop.verification.probing import sabotage
 from reflectloop.verification.probing.changed import ChangedFunction
 from support import Repo
@@ -276,8 +277,9 @@ def test_a_test_that_passes_only_with_one_hash_seed_is_refused(repo: Repo) -> No
     )
     repo.write("calc.py", "def plus(x):\n    return x\n\ndef good(x):\n    return x\n")
     repo.commit("a good one")
-    change = "import os\n\ndef plus(x):\n    return x + 1\n\ndef good(x):\n    return x if os.environ.get('PYTHONHASHSEED') == '1' else 0\n"
-    repo.write("calc.py", change)
+    condition = f"os.environ.get('PYTHONHASHSEED') == '{hash_seed()}'"
+    change = "import os\n\ndef plus(x):\n    return x + 1\n\ndef good(x):\n    return x if CONDITION else 0\n"
+    repo.write("calc.py", change.replace("CONDITION", condition))
     answer = verify(repo)
     [found] = [item for item in answer["findings"] if item["rule"] == "passes-only-here"]
     assert found["grade"] == "weakening"

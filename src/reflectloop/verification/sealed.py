@@ -21,7 +21,6 @@ from reflectloop.verification import (
     probing,
     protected,
     strength,
-    tampering,
     tools,
     verdict,
 )
@@ -31,15 +30,15 @@ from reflectloop.verification.compare import Comparison
 from reflectloop.verification.evidence import Chain, EvidenceRecord, Level
 from reflectloop.verification.explain import FailureExplainer
 from reflectloop.verification.intended import RunEvidence
+from reflectloop.verification.patch_text import look
 from reflectloop.verification.plan_checks import PlanChecks
 from reflectloop.verification.probing import ProbeInput, ProbeReport, SuiteOutcomes
-from reflectloop.verification.result import FINDING_KINDS, ChangedFile, DetectedCheck, TamperFinding, VerificationResult
+from reflectloop.verification.result import FINDING_KINDS, ChangedFile, DetectedCheck, VerificationResult
 from reflectloop.verification.run_extras import RunExtras
 from reflectloop.verification.seal import JudgingFiles
 from reflectloop.verification.sealed_trees import VerificationInput, lay_out
 from reflectloop.verification.setup_code import of_setup
 from reflectloop.verification.stable_ids import match_unstable_ids
-from reflectloop.verification.tampering.powers import newer_reader, surrounding_files
 from reflectloop.verification.test_only_files import find_test_only_files
 from reflectloop.verification.used_files import find_used_files
 from reflectloop.verification.verdict import (
@@ -61,7 +60,6 @@ _ALL_REMEMBERED = (
     "no check ran now: every result on the change is remembered from an earlier verification of the same tree "
     "(evidence L2); remove .reflectloop/cache/verify to run them again"
 )
-_CONTEXT = 8 << 20  # bytes of tests and settings of base that a patch is compared with
 
 
 @dataclass
@@ -169,34 +167,7 @@ class SealedVerification:
     def _lay_out(self) -> None:
         self.laid = lay_out(self.runs.ground.trees, self.case)
         self.tree, self.with_tests = self.laid.tree, self.laid.with_tests
-        self.findings = self._look()
-
-    def _look(self) -> list[TamperFinding]:
-        ground, is_fix = self.runs.ground, self.case.track is Track.FIX
-        newer = newer_reader(ground.project.root, ground.caller)
-        around = surrounding_files(ground.trees, self.case.base, self.case.head, is_fix=is_fix, read_newer=newer)
-        findings = tampering.look(self.laid.changes, self._judging_files_of_base(), around)
-        reported = {finding.path for finding in findings}
-        known = {change.path: change for change in self.laid.changes}
-        notes = [
-            TamperFinding("protected", path, _first(known.get(path)), _who_judged(known.get(path)), "note")
-            for path in self.laid.restored
-            if path not in reported
-        ]
-        return findings + notes
-
-    def _judging_files_of_base(self) -> dict[str, bytes]:
-        trees, room = self.runs.ground.trees, _CONTEXT
-        listing = trees.listing(self.case.base)
-        paths = [path for path in listing if protected.is_test(path) or protected.configures(path)]
-        paths.sort(key=protected.is_test)  # settings first, since they are few and short
-        contents = trees.contents([listing[path].blob for path in paths])
-        out: dict[str, bytes] = {}
-        for path in paths:
-            room -= len(contents[listing[path].blob])
-            if room > 0:
-                out[path] = contents[listing[path].blob]
-        return out
+        self.findings = look(self.runs.ground, self.case, self.laid)
 
     # (a) No test that passed on base may fail or vanish -------------------------------------------------------
 
@@ -570,12 +541,6 @@ class SealedVerification:
         self.chain.add(EvidenceRecord(claim=redacted, base_tree=self.case.base, plan_hash=self.plan_hash, **fields))
 
 
-def _who_judged(change: ChangedFile | None) -> str:
-    if change is not None and change.before is None:
-        return "is protected: base has no such file, so it was left out while the change was judged"
-    return "is protected: the version of base judged"
-
-
 def _not_green(checks: Iterable[CheckComparison]) -> frozenset[str]:
     """Return the tests that ran on base and whose old version does not pass on the change."""
     return frozenset(
@@ -598,17 +563,6 @@ def _some_pass(result: VerificationResult) -> bool:
 def _passes(result: VerificationResult, name: str) -> bool:
     """Return True if this test passes; a file that could not be collected before passes with all of its tests."""
     return result.tests[name] == "passed" if name in result.tests else result.ok
-
-
-def _first(change: ChangedFile | None) -> int | None:
-    """Return the first line that differs, or None for a file without lines."""
-    if change is None or b"\0" in (change.after or b"\0"):
-        return None
-    old, new = ((data or b"").splitlines() for data in (change.before, change.after))
-    return next(
-        (at for at, (old_line, new_line) in enumerate(zip(old, new, strict=False), 1) if old_line != new_line),
-        min(len(old), len(new)) + 1,
-    )
 
 
 def _within(path: str, folder: str) -> str:
