@@ -763,6 +763,7 @@ SESSIONS = (
         ("package.json", '{"jest": {}}', '{"jest": {"moduleNameMapper": {"^../src/(.*)$": "<rootDir>/fake/$1"}}}'),
         ("vitest.config.ts", "export default {test: {}}", 'export default {test: {alias: {"../src": "./fake"}}}'),
         ("package.json", '{"scripts": {"test": "mocha"}}', '{"scripts": {"test": "MOCHA_OPTIONS=--dry-run mocha"}}'),
+        ("package.json", '{"scripts": {"test": "mocha"}}', '{"scripts": {"test": "mocha -r ./hooks.js"}}'),
         ("package.json", '{"scripts": {"test": "mocha"}}', '{"scripts": {"test": "cross-env NODE_OPTIONS=-rx mocha"}}'),
         ("package.json", '{"scripts": {"test": "node --test"}}', '{"scripts": {"test": "node --test test/a.js"}}'),
         ("noxfile.py", SESSIONS, SESSIONS.replace('"pytest"', '"pytest", env={"PYTEST_ADDOPTS": "-kx"}')),

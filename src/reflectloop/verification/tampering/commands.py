@@ -168,6 +168,13 @@ def _narrows(name: str) -> re.Pattern[str]:
 
 
 @cache
+def _harmless_for(name: str) -> re.Pattern[str]:
+    """Return the pattern of flags that are harmless for one tool: `-r` is a summary of pytest, and code for mocha."""
+    tool = by_name().get(name)
+    return _any_flag([*_HARMLESS, *(tool.tampering.stricter if tool else ())])
+
+
+@cache
 def _harmless() -> re.Pattern[str]:
     return _any_flag([*_HARMLESS, *(flag for tool in tools() for flag in tool.tampering.stricter)])
 
@@ -333,7 +340,7 @@ def options(old: Sequence[str], new: Sequence[str], kind: str = "test", tool: st
     if effect := _numbers(added, removed):
         return effect
     for word in (word for word in added if word.startswith("-")):
-        if _matches(_narrows(tool), word) and not _matches(_harmless(), word):
+        if _matches(_narrows(tool), word) and not _matches(_harmless_for(tool), word):
             return Weakening(f"adds `{word}`")
         if kind == "test" and not _matches(_harmless(), word) and not _same_flag(word, removed):
             return Weakening(f"adds `{word}`, which is not known to be harmless", "suspect")

@@ -98,8 +98,10 @@ TOOLS = (
                 ),
             ),
             stricter=("-R",),
-            valued_flags=("-R",),
-            narrows=(r"--grep\S*", "-g", "--invert"),
+            valued_flags=record.words(
+                "-R --reporter -r --require -t --timeout -u --ui -g --grep -f --fgrep --config --file --import"
+            ),
+            narrows=(r"--grep\S*", "-g", "--invert", "-r", r"--require\S*", r"--import\S*"),
             imports=("mocha",),
             javascript_names=("mocha",),
             javascript_variables=(r"MOCHA_\w+",),
