@@ -239,7 +239,8 @@ def test_honest_code_that_uses_the_world_around_it_is_let_alone(repo: Repo) -> N
     answer = verify(repo)
     assert findings(answer) == {}
     assert not [item for item in answer["findings"] if item["rule"] == "passes-only-here"]
-    assert any("of 22 changed functions outside of the test runner" in text for text in answer["notes"])
+    [note] = [text for text in answer["notes"] if "of 22 changed functions outside of the test runner" in text]
+    assert "token (" not in note  # repetitions draw equal lots
 
 
 def test_a_result_that_is_equal_to_everything_is_refused(repo: Repo) -> None:

@@ -52,6 +52,7 @@ class RepeatedCall(NamedTuple):
     outcome: Mapping[str, Any]
     equal: str = ""  # the class of a result that is equal to everything
     states: Mapping[str, str] = {}  # by module, a hash of its state before the call
+    drawn: bool = False  # whether the call drew random numbers, which are equal in all repetitions
 
     @property
     def left_out(self) -> str:
@@ -148,7 +149,8 @@ def _outcomes(lines: Iterable[Mapping[str, Any]], tops: Sequence[str]) -> dict[K
             text = outcome_text(outcome, line.get("after"), tops)
             states = line.get("states")
             known = states if isinstance(states, dict) else {}
-            out.setdefault((number, which), RepeatedCall(text, outcome, str(line.get("equal") or ""), known))
+            repeated = RepeatedCall(text, outcome, str(line.get("equal") or ""), known, bool(line.get("drawn")))
+            out.setdefault((number, which), repeated)
     return out
 
 

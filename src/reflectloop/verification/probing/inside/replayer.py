@@ -20,6 +20,7 @@ import importlib
 import inspect
 import json
 import os
+import random
 import signal
 import sys
 import threading
@@ -91,10 +92,12 @@ class CallReplayer:
         holder: dict[str, Any] = {}
 
         def work() -> None:
+            random.seed(1)  # equal in all interpreters, so that functions that draw lots can be compared
+            holder["seeded"] = random.getstate()
             holder["value"] = _finished(target(*args, **kwargs))
 
         fault = self._bounded(work)
-        out: dict[str, Any] = {}
+        out: dict[str, Any] = {"drawn": random.getstate() != holder.get("seeded")}
         if self.guard.stopped:
             out["outcome"] = {"left_out": self.guard.stopped}
         elif isinstance(fault, (guard.TimeIsUp, MemoryError, RecursionError)):
