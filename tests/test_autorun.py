@@ -345,6 +345,8 @@ def test_an_edit_of_a_pipeline_is_asked_about_only_if_it_adds_something_that_act
         ("on: {push: {branches: [main]}}", "on: {pull_request_target: {}}", True),
         ("    steps:", "    permissions: {contents: write}\n    steps:", True),
         ("    steps:", "    env: {FORCE_COLOR: '1'}\n    steps:", False),
+        ("    steps:", "    environment: production\n    steps:", True),
+        ("on: {push", "environment: {matrix: [{nodejs_version: '11.0'}]}\non: {push", False),  # variables
     ],
 )
 def test_a_pipeline_is_asked_about_if_it_gains_rights_keys_or_a_dangerous_command(

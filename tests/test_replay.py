@@ -173,6 +173,16 @@ def pieces(x):
         yield word.lower()
 
 
+def stream():
+    return sys.stdin
+
+
+def __getattr__(name):
+    if name in ("old_name", "older_name"):
+        return half
+    raise AttributeError(name)
+
+
 def forever(x):
     while x:
         time.sleep(0)
@@ -226,6 +236,9 @@ class Tools(unittest.TestCase):
         self.assertEqual(sorted(tools.letters("a b c d e")), ["a", "b", "c", "d", "e"])
         self.assertEqual(list(tools.pieces("A b")), ["a", "b"])
         self.assertEqual(tools.forever(0), 0)
+        self.assertTrue(hasattr(tools.stream(), "read"))
+        self.assertIs(tools.old_name, tools.half)
+        self.assertIs(tools.older_name, tools.half)
         shelf = tools.Shelf().add(1).add(2)
         self.assertEqual((shelf.items, shelf.size), ([1, 2], 2))
 """
@@ -239,7 +252,7 @@ def test_honest_code_that_uses_the_world_around_it_is_let_alone(repo: Repo) -> N
     answer = verify(repo)
     assert findings(answer) == {}
     assert not [item for item in answer["findings"] if item["rule"] == "passes-only-here"]
-    [note] = [text for text in answer["notes"] if "of 22 changed functions outside of the test runner" in text]
+    [note] = [text for text in answer["notes"] if "of 24 changed functions outside of the test runner" in text]
     assert "token (" not in note  # repetitions draw equal lots
 
 

@@ -61,7 +61,8 @@ def added_power(change: ChangedFile, is_dangerous: Callable[[str], bool]) -> str
 
 
 def _is_power(keys: Keys, value: str, is_dangerous: Callable[[str], bool]) -> bool:
-    if any(_RIGHTS.match(key) for key in keys) or _KEYS_OF_SERVERS.search(value):
+    rights = keys[1:] if keys and keys[0] == "environment" else keys  # on top, it holds variables and versions
+    if any(_RIGHTS.match(key) for key in rights) or _KEYS_OF_SERVERS.search(value):
         return True
     if keys and keys[-1] == "runs-on":
         return bool(value) and _HOSTED.match(value) is None

@@ -22,6 +22,7 @@ the call opened some; `states` are hashes of the plain variables of the project'
     {"pickle": "base64", "type": "pkg.mod:Cls"}                   an argument that is an object of another type
     {"object": "pkg.mod:Cls", "of": VALUE, "fields": [[NAME, VALUE], ...]}   a result that is such an object
     {"opaque": "pkg.mod:Cls"}                                     a result that cannot be described
+    {"stream": "stdin"}                                           a result that is a standard stream of the process
     {"iterator": [...], "more": false}                            a drained result of a generator or iterator
 """
 
@@ -37,6 +38,7 @@ import io
 import json
 import pathlib
 import pickle
+import sys
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -249,7 +251,19 @@ def base_content(value: Any) -> Any:
     raise NotPlainData("no content")
 
 
+def _standard_stream(value: Any) -> str:
+    """Return the name of a standard stream of this process, which test runners replace by their own."""
+    for name in ("stdin", "stdout", "stderr"):
+        stream = getattr(sys, name, None)
+        if value is not None and (value is stream or value is getattr(stream, "buffer", None)):
+            return name
+    return ""
+
+
 def _described(value: Any, budget: ValueBudget, depth: int) -> Any:
+    stream = _standard_stream(value)
+    if stream:
+        return {"stream": stream}
     out: dict[str, Any] = {"object": type_name(type(value))}
     if isinstance(value, BaseException) and issubclass(type(value), BaseException):
         out["of"] = _encode(list(BaseException.args.__get__(value)), budget, depth + 1, _described)  # type: ignore[attr-defined]
