@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflectloop.verification.protected import (
+    built_by_lists,
     dependencies,
     guard,
     is_test,
@@ -322,3 +323,13 @@ def test_the_tests_inside_a_rust_source_are_exchanged_by_structure() -> None:
     assert sealed.count(b"t!(empty);") == sealed.count(b"macro_rules! t") == sealed.count(b"use std::fmt;") == 1
     assert with_tests_of(LIB, LIB.replace(b"a + b", b"a - b")) is None
     assert with_tests_of(b"fn f() {}\n", LIB) == b"pub fn add<'a>(a: i32, b: i32) -> i32 {\n    a + b\n}\n"
+
+
+def test_a_new_test_that_a_kept_list_of_what_to_build_names_is_kept_too() -> None:
+    lists = ChangedFile("tests/CMakeLists.txt", b"set(tests\n  a\n)\n", b"set(tests\n  a\n  readme_examples\n)\n")
+    named = ChangedFile("tests/readme_examples.c", None, b"int main(void) { return 0; }\n")
+    other = ChangedFile("tests/other.c", None, b"int main(void) { return 0; }\n")
+    edited = ChangedFile("tests/a.c", b"int main(void) { return 1; }\n", b"int main(void) { return 0; }\n")
+    changes = [lists, named, other, edited]
+    assert built_by_lists([lists], changes) == {"tests/readme_examples.c"}
+    assert built_by_lists([], changes) == frozenset()  # the list is as in base, and names no new test

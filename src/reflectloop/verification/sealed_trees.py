@@ -76,6 +76,8 @@ def lay_out(trees: TreeBuilder, case: VerificationInput) -> SealedTrees:
     changes = trees.changes(case.base, case.head)
     freed = [change.path for change in changes if is_named(change.path, case.lifted)]
     restored = [change.path for change in changes if _is_restored(change, case, freed)]
+    needed = protected.built_by_lists([change for change in changes if change.path not in restored], changes)
+    restored = [path for path in restored if path not in needed]
     tests = [change for change in changes if protected.serves_tests(change)]
     served = [change.path for change in tests]
     untouched = {*freed, *restored}

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+
 from reflectloop.verification.protected.fixtures import beyond_fixtures
 from reflectloop.verification.protected.parts import part
 from reflectloop.verification.protected.paths import guard, on_path, shadowed
@@ -9,6 +13,8 @@ from reflectloop.verification.result import ChangedFile
 
 _RUNS = ("100755", "120000")
 _LISTS_TESTS = ("cmakelists.txt", "makefile.am", "meson.build")  # without its line there, a new test is not built
+_COMPILED = (".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp")
+_WORD = re.compile(r"[\w-]+")
 
 
 def restored(change: ChangedFile) -> bool:
@@ -32,6 +38,14 @@ def steering_differs(change: ChangedFile) -> bool:
     """Return True if the part of a mixed file that controls checks changed or cannot be read."""
     before, after = part(change.path, change.before), part(change.path, change.after)
     return before is None or after is None or before != after
+
+
+def built_by_lists(kept: Iterable[ChangedFile], changes: Iterable[ChangedFile]) -> frozenset[str]:
+    """Return new files of tests that a kept list of what to build names: without them, nothing could be built."""
+    lists = [change.after or b"" for change in kept if change.path.lower().endswith(_LISTS_TESTS)]
+    words = {word for content in lists for word in _WORD.findall(content.decode("utf-8", "replace"))}
+    added = [change.path for change in changes if change.before is None and change.path.endswith(_COMPILED)]
+    return frozenset(path for path in added if PurePosixPath(path).stem in words)
 
 
 def serves_tests(change: ChangedFile) -> bool:
