@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Container
 from typing import Any
 
 from reflectloop.agents.answer_models import PlanChange
@@ -15,7 +16,7 @@ from reflectloop.errors import AgentFailed, InvalidPlan
 from reflectloop.fileops.ops_context import Refusal
 from reflectloop.plan import drafts
 from reflectloop.plan.change import PlanPatch, Update
-from reflectloop.plan.model import Plan
+from reflectloop.plan.model import Plan, Step
 from reflectloop.terms import Role
 
 
@@ -33,10 +34,11 @@ def replan(attempt: StepAttempt, why: str) -> AttemptOutcome | None:
         Role.PLANNER, prompt, PlanChange, folder, attempt.state.id, attempt.number, label=f"replan-{run.replans + 1}"
     )
     try:
+        done = {step.id for step in run.steps.values() if step.status in ("done", "skipped")}
         change = PlanChange.model_validate(session.pool.need(call).data)
         if attempt.start:
             attempt.reset()
-        changed = session.journal.change_plan(_patch(attempt.plan, change), why, session.workspace.tree)
+        changed = session.journal.change_plan(_patch(attempt.plan, change, done), why, session.workspace.tree)
         _refuse_unusable(attempt, changed)
         session.commit()
     except (AgentFailed, InvalidPlan, Refusal) as fault:
@@ -55,14 +57,41 @@ def _refuse_unusable(attempt: StepAttempt, changed: Plan) -> None:
         raise InvalidPlan(faults[0])
 
 
-def _patch(plan: Plan, change: PlanChange) -> PlanPatch:
-    """Return the planner's answer as a patch of the plan; new steps get the next free numbers."""
+def _patch(plan: Plan, change: PlanChange, done: Container[str]) -> PlanPatch:
+    """Return the planner's answer as a patch of the plan that keeps every check a person confirmed.
+
+    New steps get the next free numbers. The checks of a step that is removed pass to the last step that is left.
+    """
+    written = {step["id"]: step.get("verify", []) for step in plan.to_json()["steps"]}
+    removed = [step for step in plan.steps if step.id in change.remove]
+    added = _added_steps(plan, change)
+    updates = {item.id: _fields(item) for item in change.update}
+    for name, fields in updates.items():
+        if "verify" in fields:
+            fields["verify"] = [*written.get(name, []), *fields["verify"]]
+    if added:
+        kept = tuple(item for step in removed for item in step.verify)
+        added[-1] = added[-1].model_copy(update={"verify": (*added[-1].verify, *kept)})
+    elif orphans := [item for step in removed for item in written[step.id]]:
+        left = [name for name in written if name not in change.remove and name not in done]
+        if not left:
+            raise InvalidPlan("the change leaves no step that could keep the checks of the removed ones")
+        fields = updates.setdefault(left[-1], {})
+        fields["verify"] = [*fields.get("verify", written[left[-1]]), *orphans]
+    return PlanPatch(
+        remove=change.remove,
+        update=tuple(Update.model_validate({"id": name, **fields}) for name, fields in updates.items()),
+        add=tuple(added),
+    )
+
+
+def _added_steps(plan: Plan, change: PlanChange) -> list[Step]:
     known = {step.id for step in plan.steps}
     names = (str(number) for number in range(1, len(known) + len(change.add) + 1))
     free = [name for name in names if name not in known]
     added = drafts.build(dict(zip(free, change.add, strict=False)))
     inline = {name: check.run for name, check in added.checks.items()}
-    steps = [
+    return [
         step.model_copy(
             update={
                 "verify": tuple(
@@ -73,11 +102,6 @@ def _patch(plan: Plan, change: PlanChange) -> PlanPatch:
         )
         for step in added.steps
     ]
-    return PlanPatch(
-        remove=change.remove,
-        update=tuple(Update.model_validate({"id": item.id, **_fields(item)}) for item in change.update),
-        add=tuple(steps),
-    )
 
 
 def _fields(item: Any) -> dict[str, Any]:  # noqa: ANN401 - a StepUpdate
