@@ -815,3 +815,10 @@ ONE_STEP = "on: [push]\njobs:\n  t:\n    runs-on: ubuntu-latest\n    steps:\n   
 )
 def test_a_workflow_that_turns_a_failure_into_success_is_found(after: str) -> None:
     assert bad(look([ChangedFile(".github/workflows/ci.yml", ONE_STEP.encode(), after.encode())]))
+
+
+def test_a_target_that_is_not_tested_is_asked_about_unless_its_source_is_new() -> None:
+    manifest = ChangedFile("fuzz/Cargo.toml", None, b'[[bin]]\nname = "a"\npath = "targets/a.rs"\ntest = false\n')
+    source = ChangedFile("fuzz/targets/a.rs", None, b"fn main() {}\n")
+    assert bad(look([manifest, source])) == []
+    assert bad(look([manifest]))

@@ -35,6 +35,7 @@ _RULES = {"runner": "runner-narrowed", "lint": "lint-loosened"}
 _LABELS = ("module", "files", "path", "name", "id", "text", "linters")
 _MEASURES = frozenset({"coverage", "nyc", "c8"})
 _LOADS = re.compile(r"module\.exports\s*=\s*[\w$]|export\s+default\s+[\w$]|export\s+\*|\brequire\(")
+_LABELLED = re.compile(r"\w+\[([^\]]+)\]\.")  # an entry of a list of tables, by its name or path
 _ASSIGNED = re.compile(r"^([\w@./-]+)\s*[=:]\s*(\S.*)$")
 _SHOWN = 4
 _SEVERAL = 3  # settings of one tool that are gone; more are named together
@@ -230,7 +231,7 @@ def _losses(file: SettingsFile, patch: Patch) -> Iterator[tuple[str, Weakening]]
     first = file.change.before is None and not set(_tools_of(path)) & known
     for key in sorted(file.before.keys() | file.after.keys()):
         fresh_makefile = file.change.before is None and key.startswith(("line ", "variable "))
-        if key.startswith(("$", "__")) or fresh_makefile:
+        if key.startswith(("$", "__")) or fresh_makefile or _about_new_file(key, path, patch.fresh):
             continue
         if key in file.before and key in file.after and plain(file.before[key]) == plain(file.after[key]):
             continue
@@ -244,6 +245,12 @@ def _losses(file: SettingsFile, patch: Patch) -> Iterator[tuple[str, Weakening]]
         )
         if effect and (not new_tool or _runs_tests(path, key)):
             yield key, effect
+
+
+def _about_new_file(key: str, path: str, fresh: frozenset[str]) -> bool:
+    """Return True for a setting of one target whose source is new: it was not checked before."""
+    named = _LABELLED.match(key)
+    return named is not None and f"{path.rpartition('/')[0]}/{named[1]}".strip("/") in fresh
 
 
 def _without(paths: frozenset[str], key: str, listed: Part) -> Part:
