@@ -391,3 +391,15 @@ def test_a_list_of_packages_is_for_a_person_unless_tests_do_without_it(calc: Cal
     calc.commit("mended")
     calc.write(name, "another==8.0\n")
     assert rules(calc.verify(code=code)) == ["dependencies-changed"] * (code != 0)
+
+
+def test_another_version_of_a_package_is_no_question_and_another_package_is_one(calc: Calc) -> None:
+    calc.fix()
+    calc.write(
+        "requirements-dev.txt", "# tests\npytest==8.0 \\\n    --hash=sha256:aa\nmy.pkg[x]>=1; python_version > '3'\n"
+    )
+    calc.commit("mended")
+    calc.write("requirements-dev.txt", "pytest==9.1 --hash=sha256:bb\nmy_pkg[x]>=2\n")
+    assert rules(calc.verify(code=0)) == []
+    calc.write("requirements-dev.txt", "pytest @ https://example.invalid/x.whl\nmy_pkg[x]>=2\n")
+    assert rules(calc.verify(code=33)) == ["dependencies-changed"]

@@ -16,6 +16,7 @@ from reflectloop.system import clock
 from reflectloop.terms import Decision, Track
 from reflectloop.verification import (
     compare,
+    dependency_files,
     evidence,
     intended,
     probing,
@@ -481,7 +482,8 @@ class SealedVerification:
         if self.case.has_setup:
             carried = self.runs.carried
             return of_setup(self.laid.changes, carried.get(self.case.base) or {}, carried.get(self.tree) or {})
-        beside = [path for path in changed if _BESIDE_TESTS.search(path)]
+        moved = {change.path for change in self.laid.changes if dependency_files.moves_versions_only(change)}
+        beside = [path for path in changed if _BESIDE_TESTS.search(path) or path in moved]
         changed = [path for path in changed if path not in beside]
         if beside:
             self.runs.notes.add(f"{verdict.shown(beside)} changed; the checks ran with the packages installed before")

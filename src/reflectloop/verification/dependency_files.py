@@ -1,0 +1,38 @@
+"""Compare files that say which packages are installed."""
+
+from __future__ import annotations
+
+import re
+
+from reflectloop.verification.result import ChangedFile
+
+# A requirement of pip by its name: extras, version, hashes and markers follow.
+_PINNED = re.compile(
+    r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)\s*(?P<extras>\[[^\]]*\])?\s*(?:[=<>!~][^;@#]*)?(?P<marker>;[^#]*)?(?:#.*)?"
+)
+_CONTINUED = re.compile(r"\\\n")
+_HASH = re.compile(r"\s*--hash[= ]\S+")
+
+
+def moves_versions_only(change: ChangedFile) -> bool:
+    """Return True if a requirements file names the same packages as before, in other versions."""
+    if not change.path.endswith((".txt", ".in")) or change.before is None or change.after is None:
+        return False
+    return _packages(change.before) == _packages(change.after)
+
+
+def _packages(data: bytes) -> set[str]:
+    """Return the packages by name; every other line, such as an address or an index, stands for itself."""
+    text = _CONTINUED.sub(" ", data.decode("utf-8", "replace"))
+    found = set()
+    for written in text.splitlines():
+        line = _HASH.sub("", written).strip()
+        if not line or line.startswith("#"):
+            continue
+        named = _PINNED.fullmatch(line)
+        if named:
+            name = re.sub(r"[-_.]+", "-", named["name"]).lower()
+            found.add(f"{name}{named['extras'] or ''}")
+        else:
+            found.add(line)
+    return found
