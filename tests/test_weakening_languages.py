@@ -48,6 +48,13 @@ def test_a_javascript_test_made_weaker_is_named(old: str, new: str, rule: str) -
     assert None not in {each.line for each in findings}
 
 
+def test_an_assertion_that_stood_there_twice_in_a_row_may_go_once() -> None:
+    line = "    expect(price(3)).toBe(30);\n"
+    doubled = JEST.replace(line, line + line)
+    assert bad(found("src/price.test.ts", doubled, JEST)) == []
+    assert bad(found("src/price.test.ts", doubled, JEST.replace(line, "")))
+
+
 TOLERANT = {
     "src/price.test.ts": "it('is near', () => {\n  expect(price(3)).toBeCloseTo(30.5, 5);\n});\n",
     "price_test.go": "func TestPrice(t *testing.T) {\n\tassert.InDelta(t, 30.5, price(3), 0.01)\n}\n",

@@ -57,6 +57,8 @@ class Harness:
     @staticmethod
     def _accept(project: Project, commit: Commit, kind: str) -> str | None:
         """Return the kind of a commit whose suite shows that it is good; None for any other."""
+        if not project.has_own_runner(commit.parent):
+            return None
         if not project.suite(commit.id).green or not project.suite(commit.parent).green:
             return None
         if kind != "fix":

@@ -191,6 +191,18 @@ class Project:
 
     # The suite
 
+    def has_own_runner(self, revision: str) -> bool:
+        """Return False if the test script of a revision starts a program that is not installed here."""
+        try:
+            manifest = json.loads(self.git("show", f"{revision}:package.json", check=False) or "{}")
+            words = str(manifest.get("scripts", {}).get("test", "")).split()
+        except (ValueError, AttributeError):
+            return True
+        program = words[0] if words else ""
+        if not program or program in ("npm", "node", "yarn", "pnpm", "make") or "/" in program or "=" in program:
+            return True
+        return (self.clone / "node_modules" / ".bin" / program).exists() or shutil.which(program) is not None
+
     def suite(self, revision: str, tests_of: str | None = None, paths: list[str] | None = None) -> SuiteRun:
         """Run the plain suite on a revision, or read how it ended the last time."""
         key = revision[:12] + (f"+tests-{tests_of[:12]}" if tests_of else "")

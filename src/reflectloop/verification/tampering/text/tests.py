@@ -161,7 +161,9 @@ def _pair(was: TestBlock, now: TestBlock) -> Iterator[TamperFinding]:
         )
     left = Counter(check.text for check in now.checks)
     removed = []
-    for check in was.checks:
+    for check, earlier in zip(was.checks, (None, *was.checks), strict=False):
+        if earlier is not None and check.text == earlier.text and left[check.text] == 0:
+            continue  # it was there twice in a row
         if left[check.text] > 0:
             left[check.text] -= 1
         else:
