@@ -79,6 +79,9 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
         "fileops": CommandEntry("fileops", "Carry out an agent's or script's request, all or nothing."),
         "template": CommandEntry("fileops", "Print a valid request made from a template."),
     },
+    "Work inside other agents": {
+        "hook": CommandEntry("hook", "Answer a hook of Claude Code, Codex, Cursor, Copilot or Antigravity."),
+    },
     "Learn from failures": {
         "critic": CommandEntry("reflect", "Judge an output by its requirements; write a ticket."),
         "reflect": CommandEntry("reflect", "Reflect on a ticket or failed run in six steps; try a repair."),

@@ -82,6 +82,7 @@ def _check_options(patch: Path | None, branch: str | None, *, worktree: bool) ->
     metavar="PERCENT",
     help="Refuse the change if fewer of these faults are noticed.",
 )
+@click.option("--session", metavar="NAME|latest", help="Compare with the start of an agent's session.")
 @click.option("--junit", type=_FILE, metavar="FILE", help="Also write the verdict as JUnit XML.")
 @click.option("--sarif", type=_FILE, metavar="FILE", help="Also write the findings as SARIF.")
 @answers
@@ -96,6 +97,7 @@ def verify(
     sandbox_root: Path | None,
     strength: bool,
     strength_min: int | None,
+    session: str | None,
     junit: Path | None,
     sarif: Path | None,
     wait: bool,
@@ -111,6 +113,8 @@ def verify(
     Example: reflectloop verify --base main --track fix
     """
     _check_options(patch, branch, worktree=worktree)
+    if session and (base or patch or branch):
+        raise click.UsageError("--session has its own base: leave --base, --patch and --branch out.")
     as_interrupts()
     request = VerifyRequest(
         project_dir,
@@ -124,6 +128,7 @@ def verify(
         wait,
         approve_file,
         strength_min if strength_min is not None else 0 if strength else None,
+        session,
     )
     with observe() as observer:
         outcome = verify_command.verify(request, observer)

@@ -158,20 +158,32 @@ class Conversation:
 _detached: list[subprocess.Popen[bytes]] = []
 
 
-def detach(argv: Sequence[str]) -> None:
-    """Start a trusted tool that may outlive us, without access to our streams."""
+def detach(argv: Sequence[str], output: Path | None = None) -> int:
+    """Start a trusted tool that may outlive us, without access to our streams, and return its process id.
+
+    `output` is a file for what it prints.
+    """
     # A long-running engine would collect zombies otherwise.
     _detached[:] = [child for child in _detached if child.poll() is None]
-    _detached.append(
-        subprocess.Popen(
+    with open(output or os.devnull, "wb") as printed:
+        child = subprocess.Popen(
             argv,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            stdout=printed,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
             cwd="/",
         )
-    )
+    _detached.append(child)
+    return child.pid
+
+
+def has_ended(pid: int) -> bool:
+    """Return True if a process that we detached, or any other, is gone."""
+    for child in _detached:
+        if child.pid == pid:
+            return child.poll() is not None
+    return not Path(f"/proc/{pid}").exists()
 
 
 def with_parent_death_signal(argv: list[str]) -> list[str]:

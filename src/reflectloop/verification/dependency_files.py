@@ -24,7 +24,7 @@ def moves_versions_only(change: ChangedFile) -> bool:
 def _packages(data: bytes) -> set[str]:
     """Return the packages by name; every other line, such as an address or an index, stands for itself."""
     text = _CONTINUED.sub(" ", data.decode("utf-8", "replace"))
-    found = set()
+    packages = set()
     for written in text.splitlines():
         line = _HASH.sub("", written).strip()
         if not line or line.startswith("#"):
@@ -32,7 +32,7 @@ def _packages(data: bytes) -> set[str]:
         named = _PINNED.fullmatch(line)
         if named:
             name = re.sub(r"[-_.]+", "-", named["name"]).lower()
-            found.add(f"{name}{named['extras'] or ''}")
+            packages.add(f"{name}{named['extras'] or ''}")
         else:
-            found.add(line)
-    return found
+            packages.add(line)
+    return packages

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from reflectloop import config, secrets
 from reflectloop.artifacts import next_command
 from reflectloop.artifacts.envelope import Envelope, of_error
-from reflectloop.engine.gating import approvals, danger_policy, unjudged_commits, verdict_export
+from reflectloop.engine.gating import approvals, danger_policy, unjudged_commits, verdict_export, working_tree
 from reflectloop.engine.run import junit_sarif
 from reflectloop.engine.run.request import VerifyObserver
 from reflectloop.engine.tasks import open_tasks
@@ -48,7 +48,7 @@ from reflectloop.workspace import (
     checkout,
     patch,
     project,
-    secret_guard,
+    sessions,
     snapshot,
     workspace_registry,
 )
@@ -58,7 +58,6 @@ from reflectloop.workspace.record_tree import Unrecordable
 from reflectloop.workspace.store import open_store
 
 PATCH = "changes.patch"
-_ENVIRONMENTS = frozenset((".venv", "venv", "node_modules"))
 
 
 @dataclass(frozen=True)
@@ -74,6 +73,7 @@ class VerifyRequest:
     wait: bool = False
     approve_file: Path | None = None
     strength: int | None = None  # the least percentage of noticed mutants; None: not measured
+    session: str | None = None  # an agent's session, whose start is the base
     caller: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
 
@@ -181,20 +181,18 @@ class Verification:
         asked = self.request
         head_commit = _commit(git, asked.branch) if asked.branch else self.project.head
         assert head_commit  # noqa: S101
-        base_commit = self._base(git, head_commit)
-        base = git.line("rev-parse", f"{base_commit}^{{tree}}")
+        session = sessions.find(self.folders.own, asked.session) if asked.session else None
+        base_commit = session.commit if session else self._base(git, head_commit)
+        base = session.tree if session else git.line("rev-parse", f"{base_commit}^{{tree}}")
         if asked.patch:
             head = self._patched(base, asked.patch)
         elif asked.branch:
             head = git.line("rev-parse", f"{head_commit}^{{tree}}")
         else:
-            taken = snapshot.take_snapshot(self.project, self.store, self.folders.scratch, _refuse_leaks)
-            self.warnings += taken.warnings
-            committed = git.line("rev-parse", f"{head_commit}^{{tree}}")
-            head = self.trees.laid_over(taken.tree, committed, self.trees.kept_out(committed))
-            head = self._without_environments(base, head)
+            head, warnings = working_tree.record(self.project, self.trees, self.folders.scratch, head_commit, base)
+            self.warnings += warnings
         self._refuse_strange(base, head)
-        if asked.base is None and not asked.branch:
+        if asked.base is None and not asked.branch and not session:
             self._say_unjudged(git, head_commit)
         return BaseAndHead(base, head, base_commit)
 
@@ -204,18 +202,6 @@ class Verification:
         if unjudged:
             self.warnings.append(unjudged.note)
             self.unjudged = tuple(unjudged.doubts)
-
-    def _without_environments(self, base: str, head: str) -> str:
-        """Leave out environments that are installed in the project, also if git does not ignore them."""
-        before = self.trees.listing(base)
-        strange: dict[str, list[str]] = {}
-        for path in self.trees.listing(head):
-            folder = _environment(path)
-            if folder and path not in before:
-                strange.setdefault(folder, []).append(path)
-        own = {folder: paths for folder, paths in strange.items() if not any(one.startswith(folder) for one in before)}
-        self.warnings += [f"{folder} is not ignored by git; it is left out of the change" for folder in own]
-        return self.trees.laid_over(head, base, [path for paths in own.values() for path in paths])
 
     def _base(self, git: Git, head_commit: str) -> str:
         """Return the commit at which the change left the branch that the user names."""
@@ -354,18 +340,6 @@ class Verification:
     def _clear_away(self) -> None:
         for entry in workspace_registry.stale(self.folders.own, self.config.workspace.keep_failed):
             workspace_registry.remove(entry)
-
-
-def _refuse_leaks(source: Git, names: list[bytes]) -> None:
-    """Raise SECRET_LEAK before a file that holds a secret is stored; installed packages are no part of the change."""
-    secret_guard.refuse_new_secrets(source, [name for name in names if not _environment(os.fsdecode(name))])
-
-
-def _environment(path: str) -> str:
-    """The folder of installed packages that a path lies in, with a slash; empty where it lies in none."""
-    parts = path.split("/")
-    at = next((at for at, part in enumerate(parts[:-1]) if part in _ENVIRONMENTS), None)
-    return "" if at is None else "/".join(parts[: at + 1]) + "/"
 
 
 def _commit(git: Git, name: str) -> str:

@@ -1,0 +1,41 @@
+"""The command `hook`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from reflectloop.cli.render import answers
+from reflectloop.hooks import answering
+from reflectloop.hooks.clients import CLIENTS
+
+_LARGEST = 32 << 20  # bytes of input
+
+
+@click.command()
+@click.argument("event")
+@click.option(
+    "--client",
+    type=click.Choice(list(CLIENTS)),
+    default="claude",
+    show_default=True,
+    help="The program whose hook this is.",
+)
+@click.option("--limit", "limit_s", type=float, metavar="SECONDS", help="Answer within this time.")
+@answers
+def hook(event: str, client: str, limit_s: float | None, project_dir: Path) -> None:
+    """Answer one hook of an agent: EVENT by the client's own name, its JSON on standard input.
+
+    Prints the answer in the client's shape and nothing else; docs/hooks.md shows the settings of each client.
+
+    \b
+    Example: reflectloop hook Stop --client claude < input.json
+    """
+    text = sys.stdin.buffer.read(_LARGEST).decode("utf-8", "replace")
+    answer = answering.answer(CLIENTS[client], event, text, project_dir, limit_s)
+    sys.stdout.write(answer.stdout)
+    sys.stdout.flush()
+    sys.stderr.write(answer.stderr)
+    sys.exit(answer.exit_code)

@@ -1,0 +1,114 @@
+"""Judge a tool of an agent before it runs, and look at what it printed and wrote afterwards."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from reflectloop import config, policy
+from reflectloop.hooks import reading_commands
+from reflectloop.hooks.model import ALLOW, HookAnswer, HookCall
+from reflectloop.plan.globs import matches_any
+from reflectloop.policy import PolicyVerdict
+from reflectloop.state import latch
+
+_OWN = (".reflectloop/**",)
+# Files that decide whether hooks run at all.
+_HOOK_FILES = (
+    *(".claude/settings.json", ".claude/settings.local.json", ".codex/hooks.json", ".codex/config.toml"),
+    *(".cursor/hooks.json", ".github/hooks/*.json", "**/hooks/hooks.json", ".git/hooks/**"),
+)
+_LARGEST_OUTPUT = 4 << 20  # characters of a tool's output that are searched
+_LARGEST_FILE = 4 << 20  # bytes
+
+
+def before(call: HookCall, root: Path, own: Path) -> HookAnswer:
+    """Judge a tool call by the latch, the agent's role, the paths it writes and the command policy."""
+    stop = latch.read_stop(own)
+    if stop:
+        return HookAnswer("deny", f"This project is stopped ({stop.error_code}): {stop.reason}. {_UNLOCK}")
+    if call.read_only and (call.writes or _mutates(call)):
+        return HookAnswer("deny", "A planner may not write: leave plan mode first, or let an executor do it.")
+    written = [path for name in call.writes if (path := _inside(name, call.folder, root))]
+    answers = [
+        *([_by_policy(call, root)] if call.command is not None else ()),
+        *(_by_path(name, root) for name in written),
+    ]
+    return next((answer for word in ("deny", "ask") for answer in answers if answer.word == word), ALLOW)
+
+
+def _by_path(name: str, root: Path) -> HookAnswer:
+    if matches_any(name, _OWN):
+        return HookAnswer("deny", f"{name} belongs to the engine; agents may not write it.")
+    if matches_any(name, _HOOK_FILES):
+        return HookAnswer("ask", f"{name} decides which hooks run.")
+    why = _judging(name, root)
+    if why:
+        return HookAnswer("ask", f"{name} judges this work ({why}). Change the code, or let a person allow this.")
+    return ALLOW
+
+
+_UNLOCK = "A person unlocks it: reflectloop unlock --reason TEXT"
+
+
+def _inside(name: str, folder: Path, root: Path) -> str:
+    """Return a path relative to the project, with links resolved; empty outside of it."""
+    real = os.path.realpath(folder / name)
+    top = os.path.realpath(root)
+    return os.path.relpath(real, top) if real.startswith(top + os.sep) else ""
+
+
+def _mutates(call: HookCall) -> bool:
+    return call.command is not None and not reading_commands.only_reads(call.command)
+
+
+def _by_policy(call: HookCall, root: Path) -> HookAnswer:
+    verdict = policy.of(config.load(root).policy, root).judge(call.command or "")
+    if verdict.verdict == "allow":
+        return ALLOW
+    return HookAnswer("ask" if verdict.verdict == "confirm" else "deny", _policy_text(verdict))
+
+
+def _policy_text(verdict: PolicyVerdict) -> str:
+    return f"{verdict.reason} ({verdict.rule}). Explained by: reflectloop policy explain COMMAND"
+
+
+def _judging(name: str, root: Path) -> str:
+    """Return why an existing file judges the work; empty if it does not, or is new."""
+    from reflectloop.verification import protected  # noqa: PLC0415 - not needed for commands
+
+    protection = protected.guard(name)
+    if protection is None or not (root / name).is_file():
+        return ""
+    return protection.kind if protection.kind in ("test", "snapshot", "hook") else ""
+
+
+def after(call: HookCall, root: Path) -> HookAnswer:
+    """Search what a tool printed and wrote for secrets."""
+    from reflectloop import secrets  # noqa: PLC0415 - slow to load, and not needed before tools
+
+    detector = secrets.detector_for(config.load(root).secrets, root)
+    places = []
+    for name, data in _to_search(call, root):
+        scanner = detector.scanner()
+        scanner.feed(data)
+        scanner.finish()
+        places += [f"{name}:{secret.line}: {secret.rule}" for secret in scanner.findings if secret.grade == "certain"]
+    if not places:
+        return ALLOW
+    listed = "; ".join(dict.fromkeys(places[:5]))
+    return HookAnswer(
+        "deny",
+        f"A secret is in {listed}. Do not repeat, store or send it; in files, use an environment variable instead.",
+    )
+
+
+def _to_search(call: HookCall, root: Path) -> Iterator[tuple[str, bytes]]:
+    if call.output:
+        yield "the output", call.output[:_LARGEST_OUTPUT].encode("utf-8", "replace")
+    for written in call.writes:
+        name = _inside(written, call.folder, root)
+        path = root / name
+        if name and path.is_file() and path.stat().st_size <= _LARGEST_FILE:
+            yield name, path.read_bytes()
