@@ -89,7 +89,7 @@ class _Player:
 
     def run(self, request: AgentRequest) -> Reply:
         entry = next((candidate for candidate in self._entries() if candidate.fits(request)), None)
-        log = request.folder / "script.log"
+        log = request.folder / f"{request.role}.script.log"
         if entry is None:
             where = f"step {request.step}, " if request.step else ""
             reason = f"the script has no entry for the {request.role}, {where}attempt {request.attempt}"

@@ -43,10 +43,11 @@ def settle(pool: AgentPool, shape: type[Design], subject: Subject, brief: Callab
     """One planner's design as it is; two planners' designs merged, where both agree to it."""
     subject.folder.mkdir(parents=True, exist_ok=True)
     prompt = brief()  # the same for both, its random marks too
-    first = _asked(pool, shape, subject, Role.PLANNER, prompt)
     if not pool.has(Role.SECOND_PLANNER):
+        first = _asked(pool, shape, subject, Role.PLANNER, prompt)
         return AgreedDesign(_kept(subject, "design", first), 0, first)
-    second = _asked(pool, shape, subject, Role.SECOND_PLANNER, prompt)
+    calls = [_call(shape, subject, role, prompt) for role in (Role.PLANNER, Role.SECOND_PLANNER)]
+    first, second = (shape.model_validate(reply.data) for reply in pool.need_both(calls[0], calls[1]))
     _kept(subject, "design-first", first)
     _kept(subject, "design-second", second)
     found = differences(first, second)
@@ -77,8 +78,11 @@ _Answer = TypeVar("_Answer", bound=BaseModel)
 def _asked(
     pool: AgentPool, shape: type[_Answer], subject: Subject, role: Role, prompt: str, label: str = ""
 ) -> _Answer:
-    call = AgentCall(role, prompt, shape, subject.folder, subject.step, subject.attempt, label=label)
-    return shape.model_validate(pool.need(call).data)
+    return shape.model_validate(pool.need(_call(shape, subject, role, prompt, label)).data)
+
+
+def _call(shape: type[BaseModel], subject: Subject, role: Role, prompt: str, label: str = "") -> AgentCall:
+    return AgentCall(role, prompt, shape, subject.folder, subject.step, subject.attempt, label=label)
 
 
 def _kept(subject: Subject, name: str, design: Design) -> Design:

@@ -189,8 +189,15 @@ def _session(files: FileopsSession, target: FileopsTarget, tell: Tell) -> TaskSe
         Budget(AgentBudget.of(files.config, limits), usage.used_since_unlock(task)),
         run.base_tree if run else files.workspace.tree,
         agent_fileops.by(files.ops, writable=False),
+        second=lambda: _second(files),
     )
     return TaskSession(files, pool, tell)
+
+
+def _second(files: FileopsSession) -> tuple[Box, Act]:
+    """Return a box and read-only operations on a second workspace with the same files."""
+    ops = files.second()
+    return ops.box, agent_fileops.by(ops, writable=False)
 
 
 def refuse_if_asked(folders: Folders) -> None:

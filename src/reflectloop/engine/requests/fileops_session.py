@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +13,7 @@ from reflectloop import config, policy, secrets
 from reflectloop.config import Config
 from reflectloop.engine.requests.plan_ops import TaskOps
 from reflectloop.engine.requests.request_log import RequestLog
+from reflectloop.engine.requests.second_workspace import SecondWorkspace
 from reflectloop.engine.tasks import open_tasks, task_plan
 from reflectloop.engine.tasks.task_journal import Base, TaskJournal
 from reflectloop.errors import NothingToDo, ReflectloopError, SecretLeak
@@ -56,6 +57,7 @@ class FileopsSession(NamedTuple):
     log: RequestLog
     domain: TaskOps
     floor: Isolation  # the least isolation that was asked for
+    second: Callable[[], OpsContext]  # lays out another workspace with the same files
 
     @property
     def workspace(self) -> Workspace:
@@ -131,6 +133,7 @@ class _Opening:
         self.space: Workspace | None = None
         self.ops: OpsContext | None = None
         self.limiter: Limiter | None = None
+        self.second: SecondWorkspace | None = None
         self.leak: SecretLeak | None = None
         self.tree, self.succeeded = "", False
 
@@ -172,7 +175,8 @@ class _Opening:
             self.ops.notes.append(
                 "the task or the project changed since the last request: this one starts from its present state"
             )
-        return FileopsSession(self.folders, self.config, self.ops, log, domain, floor)
+        self.second = SecondWorkspace(found, store, base, self.config, self.ops)
+        return FileopsSession(self.folders, self.config, self.ops, log, domain, floor, self.second.open)
 
     def _refuse_editable(self, space: Workspace, level: IsolationLevel) -> None:
         if not level.mounted:
@@ -208,6 +212,8 @@ class _Opening:
         return self.run_id if task.passed or task.last_run is None else task.last_run.id
 
     def close(self) -> None:
+        if self.second:
+            self.second.close(self.folders)
         if self.limiter:
             self.limiter.close()
         if self.ops:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,10 +30,12 @@ from reflectloop.sandbox.sandbox import Box
 from reflectloop.state import events
 from reflectloop.state.fold import AgentUsage
 from reflectloop.system import files
+from reflectloop.system.process import Cancel
 from reflectloop.terms import Decision, Role
 from reflectloop.workspace import patch
 
 _SHOWN = 5  # files, in a message
+_TURN_S = 0.2
 _UNWELL = ("error", "timeout", "no_output")
 LOOKED_ONLY = "role.read_only"  # the rule that is broken by one who was to look only
 
@@ -62,6 +65,7 @@ class Budget:
     allowance: AgentBudget
     spent: AgentUsage = field(default_factory=AgentUsage)  # since a person last gave leave
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _counting: threading.Lock = field(default_factory=threading.Lock)
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -71,6 +75,10 @@ class Budget:
             return
         with self._lock:
             yield
+
+    def add(self, usage: AgentUsage) -> None:
+        with self._counting:
+            self.spent = self.spent.plus(usage)
 
     def bounds(self, agent: AgentConfig) -> AgentLimits:
         """Return the limits of the next call: what is left of the budget."""
@@ -104,7 +112,9 @@ class AgentPool:
     origin: str = ""  # the tree that the task began with
     looking: Act | None = None  # for who has no hands of its own and is to look only
     breakers: Breakers = field(default_factory=Breakers)
+    second: Callable[[], tuple[Box, Act]] | None = None  # lays out another workspace with the same files
     _bound: dict[str, Backend] = field(default_factory=dict)
+    _writing: threading.Lock = field(default_factory=threading.Lock)  # of the journal
 
     def name_of(self, role: Role) -> str | None:
         """Return the agent that plays a role. One that the project binds and nobody trusted is not passed over."""
@@ -163,6 +173,28 @@ class AgentPool:
                 next_step=f"look at what it was asked and answered in {call.folder}, then try again",
             )
         return reply
+
+    def need_both(self, first: AgentCall, second: AgentCall) -> tuple[Reply, Reply]:
+        """Ask two roles that only look at the same time, each in a workspace of its own; if one fails, end the other.
+
+        Workspaces are recorded and reset without a lock, so no two agents share one. A budget is used by one agent at
+        a time: with a limit, the second one waits for the first.
+        """
+        if self.second is None:
+            return self.need(first), self.need(second)
+        for role in (first.role, second.role):
+            self._backend(self.name_of(role) or "")  # bound here, not by two threads
+        box, looking = self.second()
+        with contextlib.closing(Cancel()) as cancel, ThreadPoolExecutor(2, thread_name_prefix="agent") as threads:
+            here = replace(self, box=replace(self.box, cancel=cancel))
+            there = replace(self, box=replace(box, cancel=cancel), looking=looking)
+            asked = [threads.submit(here.need, first), threads.submit(there.need, second)]
+            try:
+                _wait(asked)
+            except BaseException:
+                cancel.set()  # before the threads are waited for
+                raise
+        return asked[0].result(), asked[1].result()
 
     def _backend(self, name: str) -> Backend:
         if name not in self._bound:
@@ -254,7 +286,11 @@ class AgentPool:
             changed=changed,
             **reply.usage._asdict(),
         )
-        self.purse.spent = self.purse.spent.plus(AgentUsage.of(asked))
+        self.purse.add(AgentUsage.of(asked))
+        with self._writing:
+            self._note(asked, call, reply, changed)
+
+    def _note(self, asked: events.AgentAsked, call: AgentCall, reply: Reply, changed: list[str]) -> None:
         self.note(asked)
         if changed:
             self.note(
@@ -267,6 +303,15 @@ class AgentPool:
                     rules=[LOOKED_ONLY],
                 )
             )
+
+
+def _wait(asked: Sequence[Future[Reply]]) -> None:
+    """Wait for all replies, or raise the first failure. By turns: a signal handed to another thread wakes no wait."""
+    waiting = set(asked)
+    while waiting:
+        done, waiting = wait(waiting, timeout=_TURN_S, return_when=FIRST_EXCEPTION)
+        for future in done:
+            future.result()
 
 
 def _plan_in_words(call: AgentCall, reply: Reply) -> Reply:
