@@ -32,13 +32,20 @@ class SyntaxProblem(NamedTuple):
 
 
 def check_batch(
-    changes: Sequence[ChangedFile], listing: Mapping[str, Any], *, has_contract: bool, start: str = ""
+    changes: Sequence[ChangedFile],
+    listing: Mapping[str, Any],
+    *,
+    has_contract: bool,
+    start: str = "",
+    by_tools: Sequence[SyntaxProblem] = (),
 ) -> Ruling:
-    """Check the files that a batch changed. `listing` maps every path of the tree after the batch."""
+    """Check the files that a batch changed. `listing` maps every path of the tree after the batch.
+
+    `by_tools` are problems that compilers found.
+    """
     reasons = [] if has_contract else [_reason("contract.missing", "the batch has no contract: no goal and no track")]
-    reasons += [
-        _reason("batch.broken", str(problem)) for change in changes for problem in file_problems(change, listing)
-    ]
+    problems = [problem for change in changes for problem in file_problems(change, listing)]
+    reasons += [_reason("batch.broken", str(problem)) for problem in (*problems, *by_tools)]
     return make_ruling(Gate.PROOF, reasons, start)
 
 

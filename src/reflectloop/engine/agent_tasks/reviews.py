@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from reflectloop.agents.answer_models import Item, Review
 from reflectloop.engine.agent_tasks.task_session import TaskSession
-from reflectloop.engine.steps import prompts
+from reflectloop.engine.steps import prompts, syntax_tools
 from reflectloop.engine.steps.agent_pool import AgentCall
 from reflectloop.engine.steps.prompts import StepBrief
 from reflectloop.gates import batch_gate
@@ -60,10 +60,14 @@ def rules(session: TaskSession, case: ReviewInput) -> tuple[Item, ...]:
     trees = TreeBuilder(session.workspace.store, session.folders.scratch, session.workspace.quarantine)
     changes = trees.changes(case.begun, case.end)
     listing = trees.listing(case.end) if changes else {}
-    found = [one for change in changes for one in batch_gate.file_problems(change, listing)]
+    problems = [problem for change in changes for problem in batch_gate.file_problems(change, listing)]
+    report = syntax_tools.look(session.box, changes, case.folder / "logs")
+    for note in report.not_parsed:
+        session.tell(note)
+    problems += report.problems
     return tuple(
-        Item(severity="high", file=one.path, line=one.line or 0, problem=one.what, fix="repair it")
-        for one in found[:MOST_ITEMS]
+        Item(severity="high", file=problem.path, line=problem.line or 0, problem=problem.what, fix="repair it")
+        for problem in problems[:MOST_ITEMS]
     )
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from reflectloop.artifacts import next_command
 from reflectloop.engine.gating import approvals, danger_policy, gate_pipeline, insight_lessons, verdict_export
 from reflectloop.engine.gating.gate_pipeline import GatePipeline
 from reflectloop.engine.run.context import ExecutedRun, JudgedRun, PreparedRun, extend
+from reflectloop.engine.steps import syntax_tools
 from reflectloop.gates import attempt_limits, batch_gate, decisions, insight
 from reflectloop.gates import contract as contracts
 from reflectloop.gates.attempt_limits import GateAttempt
+from reflectloop.gates.batch_gate import SyntaxProblem
 from reflectloop.gates.decisions import Ruling
 from reflectloop.gates.pipeline import ChangeApprovals
 from reflectloop.gates.proof import ProofInput
@@ -18,6 +21,7 @@ from reflectloop.gates.rules import GateSubject
 from reflectloop.plan import proof
 from reflectloop.plan.model import Plan
 from reflectloop.state import events
+from reflectloop.system.process import Cancel
 from reflectloop.terms import Decision, Track
 from reflectloop.verification.result import ChangedFile, DetectedCheck
 from reflectloop.verification.tree_builder import TreeBuilder
@@ -181,11 +185,13 @@ def judge_batch(run: PreparedRun, steps: Sequence[str], before: str, after: str)
     """Run the quick gate on the change of a batch; raise unless the next batch may build on it."""
     plan, trees = run.plan, _trees(run)
     subject = f"batch {','.join(steps)}"
+    changes = trees.changes(before, after)
     ruling = batch_gate.check_batch(
-        trees.changes(before, after),
+        changes,
         trees.listing(after),
         has_contract=bool(plan.title and plan.settled_track),
         start=before,
+        by_tools=_problems_by_tools(run, changes, after),
     )
     if ruling.decision.goes_on:
         return
@@ -205,6 +211,17 @@ def judge_batch(run: PreparedRun, steps: Sequence[str], before: str, after: str)
             this = GateAttempt(run.run_id, str(ruling.gate), str(ruling.decision), texts, names)
             error.packet = attempt_limits.escalation_packet([*attempt_limits.since_pass(past), this], limited)
         raise error
+
+
+def _problems_by_tools(run: PreparedRun, changes: Sequence[ChangedFile], after: str) -> tuple[SyntaxProblem, ...]:
+    """Return what compilers say about the syntax of the changed files; name the compilers that are missing."""
+    if not syntax_tools.parsed_by_tools(changes):
+        return ()
+    run.workspace.reset_to(after)  # no step uses it between two batches
+    with contextlib.closing(Cancel()) as cancel:
+        report = syntax_tools.look(run.make_box(run.workspace, cancel), changes, run.folder.logs)
+    run.warnings.extend(note for note in report.not_parsed if note not in run.warnings)
+    return report.problems
 
 
 def _step_at_fault(run: PreparedRun, trees: TreeBuilder, steps: Sequence[str], before: str, ruling: Ruling) -> str:
