@@ -126,7 +126,7 @@ class Agreement(AnswerModel):
     objections: tuple[Text, ...] = ()
 
 
-Control = Literal["step_done", "replan", "ask", "split", "fail"]
+Control = Literal["step_done", "replan", "ask", "split", "fail", "self_check"]
 
 
 class StepClaim(AnswerModel):
@@ -136,7 +136,7 @@ class StepClaim(AnswerModel):
     approach: Text = Field(default="", description="how it was done, in a sentence; another one after a failed attempt")
     summary: Text = ""
     question: Text = Field(default="", description="with ask: what only a person can say")
-    reason: Text = Field(default="", description="with fail, replan and split: why")
+    reason: Text = Field(default="", description="with fail, replan, split and self_check: why")
     substeps: Annotated[tuple[PlannedStep, ...], Field(max_length=MOST)] = ()
 
 

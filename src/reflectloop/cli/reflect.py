@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
@@ -16,7 +16,7 @@ from reflectloop.reflection import outside_files, reflect_command
 from reflectloop.reflection.critic import CriticReport
 from reflectloop.reflection.critic_command import SelfTrigger as Trigger
 from reflectloop.reflection.outside_files import KeptReport
-from reflectloop.reflection.reflect_command import ReflectionOutcome
+from reflectloop.reflection.reflect_command import ReflectionOutcome, ReflectionRequest
 
 _MOST = 20  # issues or actions shown to a person
 _FILE = click.Path(path_type=Path)
@@ -76,6 +76,8 @@ def _report_lines(report: CriticReport) -> Iterator[str]:
 @click.option(
     "--yes", "unattended", is_flag=True, help="Nobody can be asked: a rejected output needs a new plan instead."
 )
+@click.option("--no-agents", is_flag=True, help="Ask no agent, whatever [roles] binds.")
+@click.option("--prompt", is_flag=True, help="Print the request to reflect, for an agent of your own; do nothing else.")
 @answers
 def reflect(
     name: str,
@@ -83,9 +85,14 @@ def reflect(
     fixes: tuple[str, ...],
     answer: str | None,
     unattended: bool,
+    no_agents: bool,
+    prompt: bool,
     project_dir: Path,
 ) -> Answer:
     """Reflect on a TICKET or a failed RUN in six steps; each step writes a file. At most three rounds of repair.
+
+    Agents that [roles] binds take part: the critic writes the analysis, the researcher answers what is not known, the
+    executor repairs the output in a sandbox until the critic passes it.
 
     FILE is a ticket of another critic, which is taken and reflected on; or a report that an agent or a person wrote,
     which is checked and kept with what it teaches.
@@ -98,9 +105,13 @@ def reflect(
     as_interrupts()
     if outside_files.names_report(Path(name)):
         return _kept_report(reflect_command.keep_report(project_dir, Path(name)))
-    result = reflect_command.reflect(
-        reflect_command.ReflectionRequest(project_dir, name, revised, fixes, answer=answer, unattended=unattended)
-    )
+    if prompt:
+        text = reflect_command.prompt_of(project_dir, name)
+        return Answer({"prompt": text}, text.splitlines())
+    request = ReflectionRequest(project_dir, name, revised, fixes, answer=answer, unattended=unattended)
+    asked: list[str] = []  # messages about the agents
+    result = reflect_command.reflect(request) if no_agents else _with_agents(request, asked.append)
+    result = result._replace(warnings=(*result.warnings, *asked))
     next_step = _copy_command(result)
     end = render.error_lines(result.error) if result.error else [Note(f"next: {next_step}")] if next_step else []
     return Answer(
@@ -111,6 +122,13 @@ def reflect(
         written=result.written,
         warnings=result.warnings,
     )
+
+
+def _with_agents(request: ReflectionRequest, tell: Callable[[str], None]) -> ReflectionOutcome:
+    from reflectloop.engine.agent_tasks import ticket_reflection
+    from reflectloop.engine.requests.fileops_session import FileopsTarget
+
+    return ticket_reflection.reflect(FileopsTarget(request.start), request, tell)
 
 
 def _kept_report(kept: KeptReport) -> Answer:

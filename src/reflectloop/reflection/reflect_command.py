@@ -11,7 +11,16 @@ from typing import Any, NamedTuple
 from reflectloop import config, secrets
 from reflectloop.diagnosis import signature
 from reflectloop.errors import GateRejected, InvalidInput, MaxRetries, NothingToDo, ReflectloopError, VerificationFailed
-from reflectloop.reflection import blocker_card, critic_command, outside_files, reflection, remediation, ticket_store
+from reflectloop.reflection import (
+    blocker_card,
+    critic_command,
+    outside_files,
+    reflection,
+    reflection_prompt,
+    remediation,
+    ticket_store,
+)
+from reflectloop.reflection.critic import CriticReport
 from reflectloop.reflection.critic_command import Judge
 from reflectloop.reflection.outside_files import KeptReport
 from reflectloop.reflection.reflection import (
@@ -35,6 +44,14 @@ from reflectloop.state import lock
 from reflectloop.system import clock
 from reflectloop.workspace import secret_guard
 from reflectloop.workspace.folders import Folders, open_project_dirs
+
+
+class TicketAgents(NamedTuple):
+    """What agents do in a reflection; each is None if nobody is bound to the role."""
+
+    analyse: Callable[[Reflection], object] | None = None  # the critic: a better analysis
+    revise: Callable[[Ticket, bytes | None], bytes | None] | None = None  # the executor: the output, repaired
+    research: Callable[[str], str | None] | None = None  # the researcher: an answer to what is not known
 
 
 @dataclass(frozen=True)
@@ -95,9 +112,31 @@ def reflect(request: ReflectionRequest) -> ReflectionOutcome:
     secret_guard.refuse_secret_text(request.answer or "", "the answer")
     folders.ensure_owned()
     with lock.hold_lock(folders.own, "reflect"):
-        opened = _opened(folders, request.name)
-        files = TicketFiles(folders, settings, opened, _judge(folders, settings, request, opened))
-        return _ReflectionRun(request, files).walk()
+        return reflect_locked(folders, settings, request, lambda _opened: TicketAgents())
+
+
+def reflect_locked(
+    folders: Folders,
+    settings: config.Config,
+    request: ReflectionRequest,
+    agents: Callable[[OpenTicket], TicketAgents],
+) -> ReflectionOutcome:
+    """Reflect with the agents that are chosen for the ticket. The caller holds the project's lock."""
+    opened = _opened(folders, request.name)
+    chosen = agents(opened)
+    files = TicketFiles(folders, settings, opened, _judge(folders, settings, request, opened, chosen))
+    return _ReflectionRun(request, files, chosen).walk()
+
+
+def prompt_of(start: Path, name: str) -> str:
+    """Return the prompt that asks for a reflection on a ticket; nothing is reflected on."""
+    folders = open_project_dirs(start)
+    settings = config.load(folders.root)
+    secrets.use_detector(secrets.detector_for(settings.secrets, folders.root))
+    folders.ensure_owned()
+    with lock.hold_lock(folders.own, "reflect"):
+        ticket = _opened(folders, name).ticket
+    return reflection_prompt.reflection_required(ticket, reflection_prompt.revised_name(ticket.target))
 
 
 def _opened(folders: Folders, name: str) -> OpenTicket:
@@ -132,9 +171,13 @@ def on_ticket(
     return _ReflectionRun(request, TicketFiles(folders, settings, opened, None)).walk()
 
 
-def _judge(folders: Folders, settings: config.Config, request: ReflectionRequest, opened: OpenTicket) -> Judge | None:
-    """Return the critic for a repaired output; None if the request repairs nothing."""
-    if not request.repairs:
+def _judge(
+    folders: Folders, settings: config.Config, request: ReflectionRequest, opened: OpenTicket, agents: TicketAgents
+) -> Judge | None:
+    """Return the critic for a repaired output; None if nothing is repaired."""
+    if agents.revise and opened.context.requirements is None:
+        return None
+    if not request.repairs and not agents.revise:
         return None
     if opened.context.requirements is None:
         raise InvalidInput(
@@ -145,8 +188,9 @@ def _judge(folders: Folders, settings: config.Config, request: ReflectionRequest
 
 
 class _ReflectionRun:
-    def __init__(self, request: ReflectionRequest, files: TicketFiles) -> None:
+    def __init__(self, request: ReflectionRequest, files: TicketFiles, agents: TicketAgents | None = None) -> None:
         self.request, self.files, self.ticket = request, files, files.ticket
+        self.agents = agents or TicketAgents()
 
     def walk(self) -> ReflectionOutcome:
         before = self.files.rounds()
@@ -159,15 +203,22 @@ class _ReflectionRun:
             raise NothingToDo(f"the critic let {self.ticket.target} pass already", next_step="reflectloop status")
         if tried >= MOST_ROUNDS:
             raise self._spent()
-        most = MOST_ROUNDS if self.request.repair else 1
+        most = MOST_ROUNDS if self.request.repair or self.agents.revise else 1
         ended = reflection.walk(case, self._io(), done=len(before), tried=tried, most=most)
         return self._outcome(case, ended, act=True)
 
     def _outcome(self, case: TicketFacts, ended: ReflectionRounds, *, act: bool) -> ReflectionOutcome:
         handled = self._handled(case, ended)
-        acted = remediation.act(self.files, handled, ended.rounds[-1], self.request.answer) if act else ()
+        acted = remediation.act(self.files, handled, ended.rounds[-1], self._answer(handled)) if act else ()
         written, warnings = tuple(self.files.written), tuple(self.files.warnings)
         return ReflectionOutcome(self.ticket, ended.rounds, handled, self._error(ended), written, warnings, acted)
+
+    def _answer(self, handled: TicketRemediation) -> str | None:
+        """Return the user's answer, or a researcher's if something is not known."""
+        question = dict(handled.measures).get("ask_research")
+        if self.request.answer is not None or question is None or self.agents.research is None:
+            return self.request.answer
+        return self.agents.research(question)
 
     def _io(self) -> ReflectionIO:
         return ReflectionIO(
@@ -178,7 +229,7 @@ class _ReflectionRun:
             repair=self.request.repair or self._repair,
             put=self.files.put,
             evaluate=self.files.evaluate if self.files.judge else None,
-            analyse=self.request.analyse,
+            analyse=self.request.analyse or self.agents.analyse,
         )
 
     # Repairs ---------------------------------------------------------------------------------------------------
@@ -186,7 +237,20 @@ class _ReflectionRun:
     def _repair(self, plan: RepairPlan, ticket: Ticket) -> RepairOutcome:
         if self.request.revised:
             return self._revised(plan, ticket, critic_command.read_output(self.request.revised))
-        return self._run_fixes() if self.request.fixes else reflection.left_alone(plan, ticket)
+        if self.request.fixes:
+            return self._run_fixes()
+        return self._by_agent(plan, ticket) if self.agents.revise else reflection.left_alone(plan, ticket)
+
+    def _by_agent(self, plan: RepairPlan, ticket: Ticket) -> RepairOutcome:
+        """Let an agent repair the output. Only a critic can say which steps that completed."""
+        before = self.files.present()
+        content = self.agents.revise(ticket, before) if self.agents.revise else None
+        if content is None or content == before:
+            results = tuple(RepairResult(step=step, status="failed") for step in plan.repair_steps)
+            return RepairOutcome(results)
+        if self.files.judge is None:
+            return reflection.left_alone(plan, ticket)._replace(revised=content)
+        return judged_repair(plan, ticket, content, self.files.evaluate(content))
 
     def _revised(self, plan: RepairPlan, ticket: Ticket, content: bytes) -> RepairOutcome:
         """Take over a revised output; a repair step is completed if the critic no longer reports its issue."""
@@ -195,12 +259,7 @@ class _ReflectionRun:
                 f"{self.request.revised} is the output that was judged before",
                 next_step=f"repair it: {plan.repair_steps[0]}",
             )
-        left = {signature.normal(issue.description) for issue in self.files.evaluate(content).issues}
-        solved = {issue.suggested_fix: signature.normal(issue.description) not in left for issue in ticket.issues}
-        results = tuple(
-            RepairResult(step=step, status="completed" if solved.get(step) else "failed") for step in plan.repair_steps
-        )
-        return RepairOutcome(results, content)
+        return judged_repair(plan, ticket, content, self.files.evaluate(content))
 
     def _run_fixes(self) -> RepairOutcome:
         from reflectloop.reflection.check_sandbox import CheckSandbox  # noqa: PLC0415 - slow to import
@@ -255,6 +314,16 @@ class _ReflectionRun:
             f"{MOST_ROUNDS} rounds of reflection on {self.ticket.ticket_id} are spent; a person must look",
             next_step=_from_scratch(self.ticket),
         )
+
+
+def judged_repair(plan: RepairPlan, ticket: Ticket, content: bytes, report: CriticReport) -> RepairOutcome:
+    """Return a repair whose steps are completed as far as the critic no longer reports their issues."""
+    left = {signature.normal(issue.description) for issue in report.issues}
+    solved = {issue.suggested_fix: signature.normal(issue.description) not in left for issue in ticket.issues}
+    results = tuple(
+        RepairResult(step=step, status="completed" if solved.get(step) else "failed") for step in plan.repair_steps
+    )
+    return RepairOutcome(results, content)
 
 
 def _from_scratch(ticket: Ticket) -> str:

@@ -48,12 +48,19 @@ class Fail(AnswerModel):
     reason: NonEmptyText
 
 
+class SelfCheck(AnswerModel):
+    """You looked at your own result and found a fault; it is reflected on before the next attempt."""
+
+    reason: NonEmptyText
+
+
 WORDS: dict[str, type[AnswerModel]] = {
     "step_done": StepDone,
     "replan": Replan,
     "ask": AskPerson,
     "split": Split,
     "fail": Fail,
+    "self_check": SelfCheck,
 }
 LEADS_TO = {
     "step_done": LoopState.VERIFYING,
@@ -61,6 +68,7 @@ LEADS_TO = {
     "ask": LoopState.NEEDS_INPUT,
     "split": LoopState.REPLANNING,
     "fail": LoopState.STOPPED,
+    "self_check": LoopState.STOPPED,
 }
 
 

@@ -134,7 +134,7 @@ _CONTROL = Goal(
     tools=control.tools(),
     in_words=(
         "End your part with one control command, as a tool call or as JSON such as "
-        '{"control": "step_done", "summary": "…"}: step_done, replan, ask, split or fail. '
+        '{"control": "step_done", "summary": "…"}: step_done, replan, ask, split, fail or self_check. '
         "step_done only starts the engine's own verification."
     ),
 )

@@ -74,7 +74,9 @@ class StepAttempt:
 
     @property
     def place(self) -> AttemptPlace:
-        return AttemptPlace(self.task.id, self.run.id, self.state.id, self.number, self.folder)
+        place = AttemptPlace(self.task.id, self.run.id, self.state.id, self.number, self.folder)
+        self_checked = self.claim is not None and self.claim.control == "self_check"
+        return place._replace(trigger="self_check") if self_checked else place
 
     def refresh(self) -> None:
         """Read the state of the task again."""

@@ -19,7 +19,7 @@ from reflectloop.lessons.lesson import Occurrence, Page
 from reflectloop.lessons.lesson_store import NewLesson
 from reflectloop.reflection import blocker_card, reflect_command, ticket_lessons, ticket_store
 from reflectloop.reflection import ticket as making
-from reflectloop.reflection.reflection_report import Reflection
+from reflectloop.reflection.reflection_report import Reflection, Trigger
 from reflectloop.reflection.ticket_store import OpenTicket, TicketContext, TicketDir
 from reflectloop.system import clock
 from reflectloop.terms import Role
@@ -33,6 +33,7 @@ class AttemptPlace(NamedTuple):
     step: str
     attempt: int
     folder: Path
+    trigger: Trigger = "step_failure"
 
 
 def reflect(
@@ -79,7 +80,7 @@ def _ticket(session: TaskSession, failure: FailureRecord, why: str, where: Attem
     fixes = ticket_lessons.fixes(session.folders, failure.signature)
     made = making.of_failure(failure, clock.ticket_id(clock.now()), run_id=where.run, said=why, fixes=fixes)
     context = TicketContext(
-        trigger="step_failure",
+        trigger=where.trigger,
         agent=session.pool.name_of(Role.EXECUTOR) or "commands",
         signature=failure.signature,
         problem=why,

@@ -260,12 +260,13 @@ def judge(attempt: StepAttempt) -> AttemptOutcome | None:
 
 
 def _failed(attempt: StepAttempt, result: StepResult) -> AttemptOutcome:
-    """Record the failure; it is diagnosed if a command or a check failed, and not only an agent's claim."""
-    if not result.command and not result.checks:
+    """Record the failure; it is diagnosed if a command or a check failed, or the executor found a fault itself."""
+    self_checked = attempt.claim is not None and attempt.claim.control == "self_check"
+    if not result.command and not result.checks and not self_checked:
         return fail(attempt, result.reason[:_LONGEST])
     session = attempt.session
     record = run_failure.of_step(result, session.settings.reflect, session.folders.root)
-    what = result.reason if result.checks else f"{result.command}: {result.reason}"
+    what = f"{result.command}: {result.reason}" if result.command and not result.checks else result.reason
     return fail(attempt, what, record, result.tail)
 
 

@@ -178,7 +178,8 @@ def execute(work: StepBrief, design: str, request: dict[str, Any], tried: Sequen
     return _made(
         "executor",
         "Do this step, then answer with a control word: step_done, ask (with a question that only a person can "
-        "answer), split (with 3 to 7 substeps), replan or fail (with a reason).",
+        "answer), split (with 3 to 7 substeps), replan or fail (with a reason), or self_check (with the fault that you "
+        "found in your own result as reason: it is reflected on before the next attempt).",
         _about(work),
         quoted("design", design) if design else "",
         quoted("request", json.dumps(request, indent=2, ensure_ascii=False)),
@@ -236,6 +237,32 @@ def research(work: StepBrief, failure: FailureRecord, output: str) -> str:
         _about(work),
         f"Likely cause by the rules: {said.root_cause}. {said.suggestion}" if said else "",
         quoted("output", output or failure.log_excerpt, 6_000),
+    )
+
+
+def research_ticket(question: str, problem: str, issues: Sequence[str]) -> str:
+    """For a researcher: the issues of a ticket, which nobody could solve for lack of knowledge."""
+    return _made(
+        "reviewer",
+        "An output has faults because something is not known. Find it out: look at the project, its documentation and "
+        "its tools. Answer in a few sentences that whoever repairs the output can act on, and name your sources. Do "
+        "not guess.",
+        quoted("question", question),
+        quoted("what was to be done", problem) if problem else "",
+        quoted("issues", "\n".join(issues)),
+    )
+
+
+def repair_output(required: str, name: str, content: str, requirements: str, answer: str) -> str:
+    """For an executor: the protocol's request to reflect, and the output that is to be repaired where it lies."""
+    return _made(
+        "executor",
+        f"A critic refused the output {one_line(name)}. Repair this file in place; it is judged again afterwards. Then "
+        "answer step_done with the approach, or fail with a reason.",
+        quoted("request", required),
+        quoted("requirements", requirements) if requirements else "",
+        quoted("answer of a researcher", answer) if answer else "",
+        quoted("output", content),
     )
 
 
