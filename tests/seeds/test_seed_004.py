@@ -11,10 +11,10 @@ import seed_samples as samples
 import yaml
 
 from gate_builders import changed_file
-from reflectloop.engine.gating import rule_patches
 from reflectloop.errors import InvalidInput
 from reflectloop.gates import api, contract
 from reflectloop.gates.insight import RulePatch
+from reflectloop.rule_proposals import rule_patches
 from scripted_task import DESIGN, PASSES, Crew
 from support import Repo
 
@@ -155,3 +155,64 @@ def test_line_183_rule_patches_are_kept_as_yaml_with_the_keys_of_the_protocol(tm
     assert [list(entry) for entry in kept] == [list(sample), list(sample)]
     assert [entry["target"].endswith(".md") for entry in kept] == [True, True]
     assert "tests/测试.py" in (tmp_path / "two" / "rule_patch.yaml").read_text()
+
+
+def _proposed(repo: Repo, **other: str) -> str:
+    [sample] = yaml.safe_load(samples.text("004-line-184-rule_patch.yaml"))["rule_patch"]
+    entry = {**sample, "action": "tighten", "target": "jie.md", "priority": "HIGH", **other}
+    path = repo.plan(yaml.safe_dump({"rule_patch": [entry]}, allow_unicode=True), "patch.yaml")
+    done = repo.run("lessons", "propose", path, "--json")
+    assert done.code == 0, done.stderr
+    name: str = done.json["data"][0]["id"]
+    return name
+
+
+def _states(repo: Repo) -> list[str]:
+    return [one["state"] for one in repo.run("lessons", "patches", "--json").json["data"]]
+
+
+def test_line_185_a_rule_patch_is_listed_shown_and_accepted_by_command_and_agents_are_told(repo: Repo) -> None:
+    crew = Crew(repo).plays()
+    name = _proposed(repo, rule="may_change: 测试 stay out of calc.add", reason="calc.add was widened twice")
+    assert _states(repo) == ["proposed"]
+    shown = repo.run("lessons", "patches", name).stdout
+    assert "action: tighten" in shown
+    assert "测试" in shown
+    assert repo.run("lessons", "accept", name).code == 0
+    assert _states(repo) == ["accepted"]
+    rules = (repo.path / ".reflectloop/knowledge/rules/jie.md").read_text()
+    assert f"- {name} tighten (HIGH): may_change: 测试 stay out of calc.add. calc.add was widened twice" in rules
+    crew.story()
+    [prompt] = crew.papers("1/1/executor.prompt.md")
+    assert "stay out of calc.add" in prompt.read_text()
+
+
+def test_line_185_a_rejected_patch_is_no_rule_and_remove_ends_one(repo: Repo) -> None:
+    first = _proposed(repo, rule="one", reason="a reason")
+    repo.run("lessons", "accept", first)
+    assert repo.run("lessons", "reject", first, "--reason", "too narrow").code == 0
+    assert not (repo.path / ".reflectloop/knowledge/rules/jie.md").exists()
+    second = _proposed(repo, rule="two", reason="a reason")
+    repo.run("lessons", "accept", second)
+    repo.run("lessons", "accept", _proposed(repo, action="remove", rule="two", reason="no longer needed"))
+    found = repo.run("lessons", "list", "--all", "--json").json["data"]["lessons"]
+    assert {one["title"]: one["status"] for one in found} == {"one": "retired", "two": "retired"}
+    assert _states(repo) == ["rejected", "accepted", "accepted"]
+
+
+def test_line_185_the_form_itself_is_refused_with_every_fault_at_once(repo: Repo) -> None:
+    text = samples.text("004-line-184-rule_patch.yaml")
+    done = repo.run("lessons", "propose", repo.plan(text, "patch.yaml"), "--json")
+    assert done.code == 12
+    assert [fault["path"] for fault in done.envelope["faults"]] == ["rule_patch[0].action", "rule_patch[0].priority"]
+    entry = {"action": "add", "target": "../jie.txt", "rule": 3, "extra": "x"}
+    broken = yaml.safe_dump({"rule_patch": [entry, "text"]})
+    done = repo.run("lessons", "propose", repo.plan(broken, "patch.yaml"), "--json")
+    assert [fault["path"] for fault in done.envelope["faults"]] == [
+        *(f"rule_patch[0].{key}" for key in ("rule", "reason", "priority", "target", "extra")),
+        "rule_patch[1]",
+    ]
+
+
+def test_line_185_an_unknown_rule_patch_is_named(repo: Repo) -> None:
+    assert "there is no rule patch" in repo.run("lessons", "accept", "RP-00000000").stderr

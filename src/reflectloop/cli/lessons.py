@@ -284,5 +284,11 @@ def _content(file: Path) -> bytes:
         raise InvalidInput(f"{file} cannot be read: {fault.strerror}") from fault
 
 
-for _command in (rule_proposals.propose, rule_proposals.replay, rule_proposals.accept, rule_proposals.reject):
+for _command in (
+    rule_proposals.propose,
+    rule_proposals.patches,
+    rule_proposals.replay,
+    rule_proposals.accept,
+    rule_proposals.reject,
+):
     lessons.add_command(_command)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from reflectloop import secrets
-from reflectloop.engine.gating import insight_lessons, rule_patches, verdict_export
+from reflectloop.engine.gating import insight_lessons, verdict_export
 from reflectloop.engine.gating.insight_lessons import COMPACT, AnchorLessons
 from reflectloop.engine.run import junit_sarif
 from reflectloop.gates import insight, pipeline, proof, report, retention, rules
@@ -22,6 +22,7 @@ from reflectloop.gates.retention import RetentionResult
 from reflectloop.gates.rules import DangerPolicy, GateSubject
 from reflectloop.plan.globs import matches_any as is_named
 from reflectloop.plan.model import Plan
+from reflectloop.rule_proposals import rule_patches
 from reflectloop.state import events
 from reflectloop.system import files
 from reflectloop.terms import Track
