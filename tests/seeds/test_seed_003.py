@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import seed_samples as samples
 
-from reflectloop.fileops import validate
+from reflectloop.errors import InvalidInput
+from reflectloop.fileops import templates, validate
 from reflectloop.fileops.response import Response
 from scripted_task import DESIGN, WRITE, Crew
 from support import Repo, reflectloop
@@ -258,3 +259,23 @@ def test_line_22_an_imported_state_is_gone_on_with_by_requests(repo: Repo) -> No
     }
     told = reflectloop(repo.path, "fileops", stdin=json.dumps(begin)).json
     assert (told["status"], told["data"]["0"]["step"]) == ("ok", "2.2"), told
+
+
+def test_line_192_every_variable_of_a_template_says_where_its_value_comes_from(repo: Repo) -> None:
+    listed = repo.run("template", "--list", "--json").json["data"]
+    assert len(listed) == 8
+    assert all(gap["source"] for one in listed.values() for gap in one["placeholders"].values())
+    assert "from: `checks` of the step in state.json" in repo.run("template", "run_checks", "--list").stdout
+
+
+def test_line_192_a_template_whose_variable_names_no_source_is_refused() -> None:
+    meta = {"about": "x", "placeholders": {"CMD": {"type": "list", "about": "a command"}}}
+    raw = json.dumps({"_meta": meta, "ops": [{"op": "run", "cmd": "{{CMD}}"}]}).encode()
+    with pytest.raises(InvalidInput, match="source"):
+        templates.parse_template("t", raw)
+
+
+def test_line_193_a_readme_says_how_templates_are_called(repo: Repo) -> None:
+    text = repo.run("template", "--readme").stdout
+    assert "reflectloop template run_checks" in text
+    assert all(f"`{name}`" in text for name in templates.names() if name != "write_plan_files")

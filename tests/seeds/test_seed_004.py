@@ -12,7 +12,8 @@ import yaml
 
 from gate_builders import changed_file
 from reflectloop.errors import InvalidInput
-from reflectloop.gates import api, contract
+from reflectloop.gates import api, contract, cooperation
+from reflectloop.gates.cooperation import RoleCall
 from reflectloop.gates.insight import RulePatch
 from reflectloop.rule_proposals import rule_patches
 from scripted_task import DESIGN, PASSES, Crew
@@ -216,3 +217,38 @@ def test_line_185_the_form_itself_is_refused_with_every_fault_at_once(repo: Repo
 
 def test_line_185_an_unknown_rule_patch_is_named(repo: Repo) -> None:
     assert "there is no rule patch" in repo.run("lessons", "accept", "RP-00000000").stderr
+
+
+def _turn(role: str, agent: str, **other: Any) -> RoleCall:
+    return RoleCall(role, agent, **{"status": "ok", **other})
+
+
+@pytest.mark.parametrize(
+    ("turns", "remark"),
+    [
+        ([_turn("executor", "a", step="1"), _turn("reviewer", "b")], ""),
+        ([_turn("executor", "a", step="1")], "no agent reviewed what a did"),
+        (
+            [_turn("executor", "a"), _turn("reviewer", "a")],
+            "a reviewed its own work: bind another agent to the reviewer",
+        ),
+        (
+            [_turn("planner", "b"), _turn("executor", "a", step="2", attempt=3)],
+            "steps that took several attempts: 2 (3)",
+        ),
+        (
+            [_turn("executor", "a"), _turn("reviewer", "b"), _turn("reviewer", "b", status="timeout")],
+            "b as reviewer gave no usable answer to 1 of 2 question(s)",
+        ),
+        ([], ""),
+    ],
+)
+def test_line_284_insight_sees_how_the_avatars_worked_together(turns: list[RoleCall], remark: str) -> None:
+    assert list(cooperation.remarks(turns)) == ([remark] if remark else [])
+
+
+def test_line_284_the_cooperation_of_a_task_stands_in_its_report(repo: Repo) -> None:
+    told = _reviewed(repo, {"problem": "nothing", "kind": "efficiency"})
+    assert (
+        "cooperation: script reviewed its own work: bind another agent to the reviewer" in told["insight"]["feedback"]
+    )

@@ -95,13 +95,23 @@ def _report(error: ReflectloopError, request_id: str) -> int:
 @click.argument("name", required=False)
 @click.argument("values", nargs=-1, metavar="[KEY=VALUE…]")
 @click.option("--list", "listed", is_flag=True, help="List the templates, or the placeholders of one.")
+@click.option("--readme", is_flag=True, help="Print how templates are used.")
 @answers
-def template(name: str | None, values: tuple[str, ...], listed: bool, project_dir: Path) -> Answer | None:  # noqa: ARG001
+def template(
+    name: str | None,
+    values: tuple[str, ...],
+    listed: bool,
+    readme: bool,
+    project_dir: Path,  # noqa: ARG001
+) -> Answer | None:
     """Print a valid request made from template NAME; a value that looks like JSON is read as JSON.
 
     \b
     Example: reflectloop template run_checks 'command=["make", "test"]'
     """
+    if readme:
+        text = templates.readme()
+        return Answer({"readme": text}, text.splitlines())
     if listed or name is None:
         return _list([name] if name else templates.names())
     chosen = templates.load(name)
@@ -122,5 +132,5 @@ def _list(names: list[str]) -> Answer:
         lines.append(f"{known.name:18} {known.about}")
         for key, gap in known.gaps.items():
             default = "" if gap.required else f" (default: {json.dumps(gap.default)})"
-            lines.append(f"  {key:16} {gap.type}: {gap.about}{default}")
+            lines.append(f"  {key:16} {gap.type}: {gap.about}{default}; from: {gap.source}")
     return Answer(data, lines)

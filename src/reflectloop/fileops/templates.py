@@ -35,6 +35,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 class Placeholder(PlanOpModel):
     type: Kind
     about: Annotated[str, Field(min_length=1)]
+    source: Annotated[str, Field(min_length=1)] = Field(description="where its value comes from")
     default: JsonValue = _ABSENT
 
     @property
@@ -60,6 +61,11 @@ def names() -> list[str]:
 
 def _builtin_files() -> Iterator[Any]:
     yield from importlib.resources.files("reflectloop.fileops").joinpath("templates").iterdir()
+
+
+def readme() -> str:
+    """Return the page on how to use the templates."""
+    return next(str(item.read_text(encoding="utf-8")) for item in _builtin_files() if item.name == "README.md")
 
 
 def load(name: str) -> Template:

@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from reflectloop.gates import added_lines
+from reflectloop.gates import added_lines, cooperation
 from reflectloop.gates.attempt_limits import GateAttempt
 from reflectloop.gates.contract import READ_ONLY_ROLES, Contract
+from reflectloop.gates.cooperation import RoleCall
 from reflectloop.gates.decisions import Gate
 from reflectloop.gates.proof import GateProof, newly_passing
 from reflectloop.lessons.lesson_words import signature
@@ -89,6 +90,7 @@ class Background(NamedTuple):
     jobs: int = 1
     breaks: Sequence[str] = ()
     remarks: Sequence[Remark] = ()  # by a reviewer
+    turns: Sequence[RoleCall] = ()  # the calls of agents
 
 
 class Insight(NamedTuple):
@@ -146,6 +148,7 @@ def reflect(background: Background) -> Insight:
             *(f"again: {text}" for text in repeated),
             *(f"rules at odds: {patch.reason}" for patch in conflicts),
             *(f"efficiency: {remark.text}" for remark in missed if remark.kind == "efficiency"),
+            *(f"cooperation: {text}" for text in cooperation.remarks(background.turns)),
         ),
         next((remark for remark in missed if BACK[remark.kind]), None),
     )

@@ -14,6 +14,7 @@ from reflectloop.engine.run import junit_sarif
 from reflectloop.gates import insight, pipeline, proof, report, retention, rules
 from reflectloop.gates.attempt_limits import GateAttempt
 from reflectloop.gates.contract import Citation, Contract
+from reflectloop.gates.cooperation import RoleCall
 from reflectloop.gates.decisions import GateReason
 from reflectloop.gates.insight import Background, Insight, Remark
 from reflectloop.gates.pipeline import ChangeApprovals, GateReport, GateStages
@@ -53,6 +54,7 @@ class GatePipeline:
     jobs: int = 1
     seen: ProofInput = field(default_factory=ProofInput)
     remarks: Sequence[Remark] = ()  # by a reviewer; each sends the output back once
+    turns: Sequence[RoleCall] = ()  # the calls of agents
 
     @property
     def contract(self) -> Contract:
@@ -93,6 +95,7 @@ class GatePipeline:
                 self.jobs,
                 self.seen.breaks,
                 remarks,
+                self.turns,
             )
         )
 

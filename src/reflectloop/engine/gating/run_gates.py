@@ -14,13 +14,14 @@ from reflectloop.gates import attempt_limits, batch_gate, decisions, insight
 from reflectloop.gates import contract as contracts
 from reflectloop.gates.attempt_limits import GateAttempt
 from reflectloop.gates.batch_gate import SyntaxProblem
+from reflectloop.gates.cooperation import RoleCall
 from reflectloop.gates.decisions import Ruling
 from reflectloop.gates.pipeline import ChangeApprovals
 from reflectloop.gates.proof import ProofInput
 from reflectloop.gates.rules import GateSubject
 from reflectloop.plan import proof
 from reflectloop.plan.model import Plan
-from reflectloop.state import events
+from reflectloop.state import events, journal
 from reflectloop.system.process import Cancel
 from reflectloop.terms import Decision, Track
 from reflectloop.verification.result import ChangedFile, DetectedCheck
@@ -69,6 +70,7 @@ def judge(run: ExecutedRun) -> JudgedRun:
         {step.id: step.duration_ms for step in run.results},
         run.request.jobs or plan.jobs,
         remarks=tuple(insight.Remark(kind, text) for kind, text in run.request.remarks),
+        turns=_turns(run),
     )
     report = pipeline.walk()
     run.warnings.extend(report.warnings)
@@ -167,6 +169,16 @@ class _Verification:
             approved=self._approved,
         )
         return verifying.judge(environment, case, run.chain(), run.base.commit, plan.hash)
+
+
+def _turns(run: ExecutedRun) -> tuple[RoleCall, ...]:
+    """Return the calls of agents in this task."""
+    calls = (entry.event for entry in journal.read(run.journal.path))
+    return tuple(
+        RoleCall(call.role, call.agent, call.status, call.step_id or "", call.attempt)
+        for call in calls
+        if isinstance(call, events.AgentAsked)
+    )
 
 
 def _wanted(plan: Plan, detected: Iterable[DetectedCheck]) -> list[DetectedCheck]:
