@@ -1,4 +1,7 @@
-"""The first hour with the program: links, shell completion, hooks for pre-commit, the picture of the terminal."""
+"""The first hour with the program: links, shell completion, hooks for pre-commit, the picture of the terminal.
+
+`FAULTS` lists what went wrong when people first tried the program on projects of their own, each with its test.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,94 @@ from support import Repo
 
 ROOT = Path(__file__).resolve().parent.parent
 TOKEN = "AKIA" + "QYLPMN5HFIQR7XYA"
+FAULTS = {
+    "a carried folder with tracked files let the working tree judge instead of the change": (
+        "test_environment.py::test_a_carried_path_that_git_tracks_is_refused_and_nothing_is_judged"
+    ),
+    "an ignored generated file could not be carried": (
+        "test_environment.py::test_an_ignored_file_is_carried_by_its_name_and_a_missing_one_is_reported"
+    ),
+    "a clean report of eslint was called a crash": "test_newcomer.py::test_a_clean_eslint_has_passed",
+    "committed lessons made verify refuse": (
+        "test_verify.py::test_settings_from_init_and_committed_lessons_are_no_reason_to_refuse"
+    ),
+    "a question had no answer": (
+        "test_approve.py::test_an_approved_verification_passes_and_its_receipt_says_who_and_why"
+    ),
+    "new tests of a CMake project were never run": "test_own_tools.py::test_the_tests_of_a_patch_in_c_are_run",
+    "Rust tests made by macros, and examples, were rewritten unseen": (
+        "test_own_tools.py::test_the_tests_inside_a_rust_source_judge_in_their_old_version"
+    ),
+    "an environment that the set-up makes was not used in a fresh clone": (
+        "test_environment.py::test_an_environment_that_the_setup_makes_in_a_fresh_clone_is_used_on_both_sides"
+    ),
+    "kept outcomes had redacted test names, so the verdict changed from run to run": (
+        "test_environment.py::test_a_kept_outcome_has_the_same_test_ids_as_a_fresh_one_and_no_secret"
+    ),
+    "the project's own options of a linter were dropped": (
+        "test_detect.py::test_a_linter_is_run_with_the_options_of_the_project"
+    ),
+    "a refactoring that removed an issue of a linter was refused": (
+        "test_verdict.py::test_a_refactoring_may_remove_an_issue_of_a_linter"
+    ),
+    "steps did not find the tools of the project's environment": (
+        "test_environment.py::test_steps_find_the_projects_own_tools_first_as_sealed_runs_do"
+    ),
+    "a test that could not be collected was red as expected": (
+        "test_seal.py::test_an_expected_failure_is_not_met_by_a_test_that_cannot_be_loaded"
+    ),
+    "diagnose called a failed Go build passed": "test_reports.py::test_diagnose_calls_a_failure_what_it_is",
+    "the settings file that init writes made verify refuse": (
+        "test_verify.py::test_settings_from_init_and_committed_lessons_are_no_reason_to_refuse"
+    ),
+    "the log of a failed verification could not be reached": (
+        "test_progress.py::test_a_verification_is_listed_shown_and_its_logs_are_printed"
+    ),
+    "an intended change of behaviour read as broken code": (
+        "test_intended_changes.py::test_a_changed_expectation_is_one_finding_with_both_versions"
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_of_the_first_trial_has_a_test(fault: str) -> None:
+    name, _, test = FAULTS[fault].partition("::")
+    assert f"\ndef {test}(" in (ROOT / "tests" / name).read_text()
+
+
+NODE_CHECKS = """[[verify.checks]]
+name = "tests"
+run = ["python3", "-m", "unittest"]
+
+[[verify.checks]]
+name = "lint"
+run = ["eslint", "."]
+"""
+ESLINT = """#!/bin/sh
+for word; do case "$word" in --output-file=*) report="${word#*=}" ;; esac; done
+grep -q debugger add.js && found='{"ruleId":"no-debugger","severity":2,"message":"no","line":1}'
+printf '[{"filePath":"%s/add.js","messages":[%s],"errorCount":0}]' "$PWD" "$found" > "${report:-/dev/stdout}"
+test -z "$found"
+"""
+
+
+def test_a_clean_eslint_has_passed(repo: Repo) -> None:
+    repo.write("add.js", "module.exports = (a, b) => a + b;\n")
+    repo.write("eslint.config.js", "module.exports = [{ rules: { semi: 'error' } }];\n")
+    repo.write("package.json", '{"name": "add", "scripts": {"lint": "eslint ."}}\n')
+    repo.write("test_add.py", "import unittest\n\n\nclass T(unittest.TestCase):\n    def test_one(self): pass\n")
+    repo.write("reflectloop.toml", NODE_CHECKS)
+    repo.write(".gitignore", "node_modules\n")
+    repo.write("node_modules/.bin/eslint", ESLINT).chmod(0o755)
+    repo.commit("a package")
+    repo.write("add.js", "// Sums.\nmodule.exports = (a, b) => a + b;\n")
+    clean = repo.run("verify", "--json")
+    assert clean.code == 0, clean.stderr
+    assert [check["sealed"]["type"] for check in clean.json["data"]["checks"]] == ["passed", "passed"]
+    repo.write("add.js", "debugger;\nmodule.exports = (a, b) => a + b;\n")
+    found = repo.run("verify")
+    assert found.code == 32
+    assert "no-debugger" in found.stderr
 
 
 def check_links(folder: Path) -> subprocess.CompletedProcess[str]:

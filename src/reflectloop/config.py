@@ -199,7 +199,7 @@ class Service(ConfigSection):
 class ConfiguredCheck(ConfigSection):
     name: Annotated[str, Field(min_length=1, max_length=64)]
     run: tuple[Annotated[str, Field(min_length=1)], ...] = Field(min_length=1)
-    kind: Literal["test", "lint", "type", "build", "custom"] = "test"
+    kind: Literal["test", "lint", "type", "build", "custom"] | None = None  # that of the tool, else "test"
     cwd: str = "."
     service: Service | None = None
 

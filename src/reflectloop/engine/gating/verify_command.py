@@ -468,11 +468,14 @@ def known_checks(settings: config.Config, tree: detect.ProjectFiles) -> list[Det
 
     Their executables are chosen when they run, after the set-up.
     """
-    named = [
-        detect.configured(tree, check.name, check.run, check.kind, check.cwd)._replace(service=check.service)
-        for check in settings.verify.checks
-    ]
+    named = [_named(check, tree) for check in settings.verify.checks]
     return named or detect.checks(tree)
+
+
+def _named(check: config.ConfiguredCheck, tree: detect.ProjectFiles) -> DetectedCheck:
+    """Return a check of the settings; without a kind it has that of its tool, and an unknown command must show tests."""
+    named = detect.configured(tree, check.name, check.run, check.kind, check.cwd)._replace(service=check.service)
+    return named._replace(kind="test") if check.kind is None and named.kind == "custom" else named
 
 
 def seen_by_detector(trees: TreeBuilder, tree: str) -> detect.ProjectFiles:
