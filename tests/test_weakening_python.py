@@ -356,3 +356,17 @@ def test_a_second_question_like_one_that_was_there_is_seen() -> None:
 def test_a_doctest_spelled_otherwise_is_kept() -> None:
     before = 'def price(n):\n    """Cost.\n\n    >>> price( \'a\' )\n    30\n    """\n'
     assert found("src/shop.py", before, before.replace("price( 'a' )", 'price("a")')) == []
+
+
+SET_UPS = [
+    ("def test_price", 'def setUpModule():\n    raise unittest.SkipTest("later")\n\n\ndef test_price'),
+    ("def test_price", 'def setup_module():\n    pytest.skip("later")\n\n\ndef test_price'),
+    ("def test_price", '@pytest.fixture(autouse=True)\ndef calm():\n    pytest.skip("later")\n\n\ndef test_price'),
+    ("    def test_zero", '    def setup_method(self):\n        pytest.skip("later")\n\n    def test_zero'),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), SET_UPS)
+def test_a_new_set_up_that_skips_is_named(old: str, new: str) -> None:
+    assert changed(old, new) == [("skip-added", "weakening")]
+    assert changed(old, new.replace("pytest.skip", "print").replace("raise unittest.SkipTest", "print")) == []

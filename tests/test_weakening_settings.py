@@ -822,3 +822,121 @@ def test_a_target_that_is_not_tested_is_asked_about_unless_its_source_is_new() -
     source = ChangedFile("fuzz/targets/a.rs", None, b"fn main() {}\n")
     assert bad(look([manifest, source])) == []
     assert bad(look([manifest]))
+FILTERS = '[tool.pytest.ini_options]\nfilterwarnings = ["ignore::DeprecationWarning", "error"]\n'
+FILTERS_SWAPPED = FILTERS.replace('"ignore::DeprecationWarning", "error"', '"error", "ignore::DeprecationWarning"')
+LINT = '{"scripts": {"lint": "eslint --max-warnings 0 ."}}'
+RC = '{"root": true, "rules": {"semi": "error"}}'
+FLAT = "module.exports = [{ rules: { semi: 'error' } }];\n"
+CRATES = '[workspace]\nmembers = ["a", "b"]\n'
+TSCONFIG = '{"compilerOptions": {"strict": true}, "include": ["src", "tests"]}'
+RUFF = '[tool.ruff.lint]\nselect = ["E", "F", "S"]\n'
+TARGETS = "test:\n\tpytest\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new", "context", "what"),
+    [
+        ("pyproject.toml", FILTERS, FILTERS_SWAPPED, {}, "a warning is ignored: `ignore::DeprecationWarning`"),
+        ("pyproject.toml", FILTERS_SWAPPED, FILTERS, {}, None),
+        (
+            "pytest.ini",
+            "[pytest]\nfilterwarnings =\n    error\n    ignore::A\n    ignore::B\n",
+            "[pytest]\nfilterwarnings =\n    error\n    ignore::B\n    ignore::A\n",
+            {},
+            None,
+        ),
+        ("pyrightconfig.json", '{"strict": ["src", "tests"]}', '{"strict": ["src"]}', {}, "no longer includes `tests`"),
+        ("pyrightconfig.json", '{"strict": ["src"], "venv": "a"}', '{"venv": "a"}', {}, "strict was removed"),
+        ("pyrightconfig.json", '{"strict": ["src/a"]}', '{"strict": ["src"]}', {}, None),
+        ("pyproject.toml", '[tool.bandit]\nskips = ["B101"]\n', '[tool.bandit]\nskips = ["B602"]\n', {}, "B602"),
+        ("pyproject.toml", '[tool.bandit]\nskips = ["B101", "B602"]\n', '[tool.bandit]\nskips = ["B602"]\n', {}, None),
+        ("bandit.yaml", "exclude_dirs: [tests]\n", "exclude_dirs: [tests, src]\n", {}, "now leaves out `src`"),
+        ("bandit.yaml", "tests: [B101, B602]\n", "tests: [B101]\n", {}, "no longer includes `B602`"),
+        (".bandit", "[bandit]\nskips = B101\n", "[bandit]\nskips = B101,B602\n", {}, "now leaves out `B602`"),
+        (
+            "pyproject.toml",
+            "[tool.black]\nline-length = 88\n",
+            '[tool.black]\nline-length = 88\nforce-exclude = "src/.*"\n',
+            {},
+            "now leaves out `src/.*`",
+        ),
+        ("pyproject.toml", "[tool.black]\nline-length = 88\n", "[tool.black]\nline-length = 99\n", {}, None),
+        ("pyproject.toml", RUFF, f"{RUFF}\n[tool.ruff]\nforce-exclude = true\n", {}, None),
+        ("package.json", LINT, LINT.replace("eslint", "eslint --quiet"), {}, "adds `--quiet`"),
+        ("package.json", LINT, LINT.replace(" 0 ", " 50 "), {}, "`--max-warnings 50` lets a failure of"),
+        ("package.json", LINT, LINT.replace(" 0 ", " 0 --rule 'semi: off' "), {}, "adds `--rule semi: off`"),
+        ("package.json", LINT, LINT.replace("eslint", "eslint --no-eslintrc"), {}, "adds `--no-eslintrc`"),
+        ("package.json", LINT, LINT.replace("eslint", "eslint --cache"), {}, None),
+        ("package.json", LINT.replace(" 0 ", " 9 "), LINT, {}, None),
+        (".eslintrc.json", RC, RC.replace('"rules"', '"ignorePatterns": ["src"], "rules"'), {}, "now leaves out `src`"),
+        (".eslintrc.json", RC, RC.replace('"rules"', '"ignorePatterns": ["dist"], "rules"'), {}, None),
+        ("eslint.config.js", FLAT, FLAT.replace("[{", "[globalIgnores(['src/**']), {"), {}, "now leaves out `src/**`"),
+        ("eslint.config.js", FLAT, FLAT.replace("[{", "[globalIgnores(['dist/**']), {"), {}, None),
+        (".eslintignore", None, "src/\n", {".eslintrc.json": RC}, "now leaves out `src`"),
+        (".eslintignore", None, "*\n", {"package.json": f'{{"eslintConfig": {RC}}}'}, "now leaves out `*`"),
+        (".eslintignore", None, "# built\ndist/\nnode_modules\n", {".eslintrc.json": RC}, None),
+        ("Cargo.toml", CRATES, f'{CRATES}default-members = ["a"]\n', {}, "default-members no longer includes `b`"),
+        ("Cargo.toml", CRATES, f'{CRATES}default-members = ["a", "b"]\n', {}, None),
+        ("Cargo.toml", CRATES, CRATES.replace(', "b"', ""), {}, "workspace.members no longer includes `b`"),
+        ("Cargo.toml", CRATES, CRATES.replace('"b"', '"b", "c"'), {}, None),
+        (
+            "tsconfig.json",
+            TSCONFIG,
+            TSCONFIG.replace('"include": ["src", "tests"]', '"files": ["a.ts"]'),
+            {},
+            "include",
+        ),
+        ("tsconfig.json", '{"include": ["src"]}', '{"include": ["src"], "files": ["a.ts"]}', {}, None),
+        ("tsconfig.json", '{"compilerOptions": {}}', '{"files": ["a.ts"]}', {}, "files now includes only `a.ts`"),
+        ("tsconfig.json", TSCONFIG, TSCONFIG.replace('["src", "tests"]', '["src/**/*", "tests/**"]'), {}, None),
+        ("tsconfig.json", TSCONFIG, TSCONFIG.replace("true", 'true, "noCheck": true'), {}, "noCheck is switched on"),
+        ("src/ruff.toml", None, '[lint]\nselect = ["E"]\n', {"pyproject.toml": RUFF}, "ruff.select no longer has `F`"),
+        ("src/ruff.toml", None, "line-length = 99\n", {"pyproject.toml": RUFF}, "no longer has `E` and 1 more"),
+        (
+            "src/.ruff.toml",
+            None,
+            'extend = "../pyproject.toml"\n[lint]\nignore = ["S"]\n',
+            {"pyproject.toml": RUFF},
+            "ruff.ignore now leaves out `S`",
+        ),
+        (
+            "src/ruff.toml",
+            None,
+            'extend = "../pyproject.toml"\n[lint]\nextend-select = ["B"]\n',
+            {"pyproject.toml": RUFF},
+            None,
+        ),
+        (
+            "a/src/pyproject.toml",
+            None,
+            '[tool.ruff.lint]\nselect = ["E9"]\n',
+            {"pyproject.toml": RUFF},
+            "no longer has",
+        ),
+        ("a/src/pyproject.toml", None, '[project]\nname = "src"\n', {"pyproject.toml": RUFF}, None),
+        ("src/.eslintrc.json", None, '{"root": true}', {".eslintrc.json": RC}, "rules.semi was removed"),
+        ("src/.eslintrc.json", None, '{"rules": {"eqeqeq": "error"}}', {".eslintrc.json": RC}, None),
+        ("lib/.rubocop.yml", None, "AllCops:\n  DisabledByDefault: true\n", {".rubocop.yml": "A:\n  B: 1\n"}, "on"),
+        ("GNUmakefile", None, "test:\n\techo well\n", {"Makefile": TARGETS}, "test: `pytest` is no longer run"),
+        ("makefile", None, "all:\n\tcc a.c\n", {"Makefile": TARGETS}, "test: `pytest` is no longer run"),
+        ("GNUmakefile", None, "include Makefile\n\nall:\n\tcc a.c\n", {"Makefile": TARGETS}, None),
+        ("docs/GNUmakefile", None, "all:\n\tcc a.c\n", {"Makefile": TARGETS}, None),
+    ],
+)
+def test_settings_that_take_effect_are_compared(
+    path: str, old: str | None, new: str, context: dict[str, str], what: str | None
+) -> None:
+    findings = [each for each in found(path, old, new, **context) if each.grade != "note"]
+    if what is None:
+        assert findings == []
+    else:
+        assert [what in each.what for each in findings] == [True]
+        assert findings[0].line
+
+
+def test_a_crate_that_is_removed_with_its_files_is_left_alone() -> None:
+    changes = [
+        ChangedFile("Cargo.toml", CRATES.encode(), CRATES.replace(', "b"', "").encode()),
+        ChangedFile("b/Cargo.toml", b'[package]\nname = "b"\n', None),
+    ]
+    assert [each for each in look(changes) if each.path == "Cargo.toml"] == []

@@ -473,7 +473,7 @@ def known_checks(settings: config.Config, tree: detect.ProjectFiles) -> list[Det
 
 
 def _named(check: config.ConfiguredCheck, tree: detect.ProjectFiles) -> DetectedCheck:
-    """Return a check of the settings; without a kind it has that of its tool, and an unknown command must show tests."""
+    """Return a check of the settings; without a kind it has its tool's, and an unknown command must show tests."""
     named = detect.configured(tree, check.name, check.run, check.kind, check.cwd)._replace(service=check.service)
     return named._replace(kind="test") if check.kind is None and named.kind == "custom" else named
 

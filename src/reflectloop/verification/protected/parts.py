@@ -209,6 +209,19 @@ def part(path: str, data: bytes | None) -> Part | None:
         return None
 
 
+def beside(path: str, data: bytes | None) -> Part:
+    """Return what else of this file says how much is checked, though the file is not protected for it."""
+    name = path.rpartition("/")[2].lower()
+    readers = [record for tool in tools() for record in tool.files.parts if record.beside]
+    for record in readers:
+        if data is not None and record.beside and re.fullmatch(record.names, name):
+            try:
+                return dict(flat(record.beside(_FORMATS[record.format](data.decode("utf-8-sig")))))
+            except (ValueError, TypeError, AttributeError, RecursionError):
+                return {}
+    return {}
+
+
 def _read(name: str, text: str) -> Part:
     for pattern, reader in _readers():
         if pattern.fullmatch(name):

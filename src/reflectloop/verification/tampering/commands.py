@@ -168,6 +168,13 @@ def _narrows(name: str) -> re.Pattern[str]:
 
 
 @cache
+def _own_narrows(name: str) -> re.Pattern[str]:
+    """Return the pattern of the flags that the record of a tool names, whatever they mean to other tools."""
+    tool = by_name().get(name)
+    return _any_flag(tool.tampering.narrows if tool and tool.tampering.narrows else ("(?!)",))
+
+
+@cache
 def _harmless_for(name: str) -> re.Pattern[str]:
     """Return the pattern of flags that are harmless for one tool: `-r` is a summary of pytest, and code for mocha."""
     tool = by_name().get(name)
@@ -340,7 +347,9 @@ def options(old: Sequence[str], new: Sequence[str], kind: str = "test", tool: st
     if effect := _numbers(added, removed):
         return effect
     for word in (word for word in added if word.startswith("-")):
-        if _matches(_narrows(tool), word) and not _matches(_harmless_for(tool), word):
+        if (kind == "lint" and _matches(_own_narrows(tool), word)) or (
+            _matches(_narrows(tool), word) and not _matches(_harmless_for(tool), word)
+        ):
             return Weakening(f"adds `{word}`")
         if kind == "test" and not _matches(_harmless(), word) and not _same_flag(word, removed):
             return Weakening(f"adds `{word}`, which is not known to be harmless", "suspect")
@@ -405,6 +414,7 @@ def _paths(before: Sequence[str], after: Sequence[str]) -> Weakening | None:
 def covers(pattern: str, path: str) -> bool:
     """Return True if a path or pattern takes in all that another one does."""
     pattern, path = (text.strip().strip("\"'").removeprefix("./").rstrip("/") or "." for text in (pattern, path))
+    pattern = re.sub(r"(?<=.)/\*\*(?:/\*)?$", "", pattern)
     if "{" in pattern:
         return any(covers(each, path) for each in versions.expanded(pattern) if "{" not in each)
     if pattern == path or pattern in _EVERYTHING or path.startswith(f"{pattern}/"):

@@ -9,12 +9,20 @@ from functools import cache
 from typing import NamedTuple
 
 from reflectloop.verification.protected import guard, is_test
-from reflectloop.verification.protected.parts import Part, part
+from reflectloop.verification.protected.parts import Part, beside, part
 from reflectloop.verification.result import ChangedFile, TamperFinding
 from reflectloop.verification.tampering import recipes
 from reflectloop.verification.tampering.added import code, stood
 from reflectloop.verification.tampering.commands import Weakening, covers
-from reflectloop.verification.tampering.setting_effects import entries, judge, plain
+from reflectloop.verification.tampering.effective_files import (
+    is_list_of_ignored_paths,
+    prefixed,
+    table_of,
+    tools_of,
+    tools_set_up,
+    with_inherited,
+)
+from reflectloop.verification.tampering.setting_effects import entries, judge, same
 from reflectloop.verification.tools.registry import tools
 
 # Configures how files are written or built, or belongs to an example.
@@ -22,7 +30,6 @@ _NO_CHECKS = re.compile(
     r"(?:^|/)(?:examples?|website|site|docs?|demos?|benchmarks?|playground|templates)/|(?:^|/)(?:babel\.config\.[^/]*|\.babelrc[^/]*|\.editorconfig|\.prettierrc[^/]*|\.prettierignore|\.clang-format|\.?rustfmt\.toml|prettier\.config\.[^/]*)$"
 )
 _CODE = re.compile(r"\.[cm]?[jt]sx?$")
-_IGNORED_PATHS = re.compile(r"(?:^|/)\.\w+ignore$")
 _WRITTEN = frozenset({"command", "block", "plugin", "line"})
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 # Compared by recipes; of a makefile only what affects every target is a setting.
@@ -72,11 +79,23 @@ def look(changes: Sequence[ChangedFile], context: Mapping[str, bytes]) -> Iterat
         elif after is not None:
             files.append(SettingsFile(change, before or {}, after))
     unchanged = {path: settings(path, data) or {} for path, data in context.items() if _concerns(path)}
+    files = [_compared_with_above(file, files, unchanged) for file in files]
     tests = [path for path in context if is_test(path)] + [change.path for change in changes if is_test(change.path)]
     fresh = frozenset(change.path for change in changes if change.before is None)
     removed = frozenset(change.path for change in changes if change.after is None)
     for file in files:
         yield from _compared(file, Patch(files, unchanged, tests, fresh, removed))
+
+
+def _compared_with_above(
+    file: SettingsFile, files: Sequence[SettingsFile], unchanged: Mapping[str, Part]
+) -> SettingsFile:
+    """Return a new file with the settings that applied in its folder before, where the linter reads the nearest."""
+    if file.change.before is not None or file.change.after is None:
+        return file
+    others = {**unchanged, **{other.change.path: other.before for other in files if other.before}}
+    both = with_inherited(file.change.path, file.after, others)
+    return file._replace(before=both[0], after=both[1]) if both else file
 
 
 def _concerns(path: str) -> bool:
@@ -86,13 +105,16 @@ def _concerns(path: str) -> bool:
 
 def settings(path: str, data: bytes | None) -> Part | None:
     """Return the settings of a file by dotted key, or None if it cannot be read."""
+    if data is not None and is_list_of_ignored_paths(path):
+        rows = (row.strip() for row in data.decode(errors="replace").splitlines())
+        return {row: True for row in rows if row and not row.startswith("#")}
     if data is not None and _CODE.search(path) and not path.endswith(".d.ts"):
         found_settings = read_javascript(code(path, data))
         if not found_settings and _LOADS.search(code(path, data)):
             return None
         return {key: value for key, value in found_settings.items() if not _is_bundler(path) or key.startswith("test.")}
     read = part(path, data)
-    return None if read is None else dict(_named(read))
+    return None if read is None else {**dict(_named(read)), **beside(path, data)}
 
 
 def _is_bundler(path: str) -> bool:
@@ -157,7 +179,8 @@ def _compared(file: SettingsFile, patch: Patch) -> Iterator[TamperFinding]:
         yield TamperFinding(rule, change.path, None, what, losses[0][1].grade)
         return
     for keys, effect in _together(losses, file):
-        yield TamperFinding(rule, change.path, _line(change, keys[0]), f"{_listed(keys)} {effect.why}", effect.grade)
+        what = effect.why if is_list_of_ignored_paths(change.path) else f"{_listed(keys)} {effect.why}"
+        yield TamperFinding(rule, change.path, _line(change, keys[0]), what, effect.grade)
 
 
 def _listed(keys: Sequence[str]) -> str:
@@ -169,14 +192,14 @@ def _together(losses: Sequence[tuple[str, Weakening]], file: SettingsFile) -> It
     """Yield the losses; settings of a tool that are all gone at once are one loss."""
     gone: dict[str, list[str]] = {}
     for key, _ in losses:
-        if key not in file.after and not any(_table(other) == _table(key) for other in file.after):
-            gone.setdefault(_table(key), []).append(key)
+        if key not in file.after and not any(table_of(other) == table_of(key) for other in file.after):
+            gone.setdefault(table_of(key), []).append(key)
     reported = set[str]()
     alike: dict[tuple[str, str], list[str]] = {}
     for key, effect in losses:
         alike.setdefault((key.rpartition("rules.")[0], effect.why), []).append(key)
     for key, effect in losses:
-        table = _table(key)
+        table = table_of(key)
         same = alike[key.rpartition("rules.")[0], effect.why]
         if "rules." in key and len(same) >= _SEVERAL:
             if key == same[0]:
@@ -188,58 +211,46 @@ def _together(losses: Sequence[tuple[str, Weakening]], file: SettingsFile) -> It
             yield gone[table], Weakening("and all other settings of the tool are gone", effect.grade)
 
 
-def _table(key: str) -> str:
-    return re.split(r"[.\-\[]", key, maxsplit=1)[0]
-
-
 def _takes_the_place(file: SettingsFile, patch: Patch) -> str | None:
     """Return the file whose settings a new one hides: of one tool only one file is read."""
     if file.change.before is not None or file.change.after is None:  # an empty file takes the place, too
         return None
     folder = file.change.path.rpartition("/")[0]
-    own = set(_tools_of(file.change.path))
+    own = set(tools_of(file.change.path))
     others = {
         **patch.unchanged,
         **{other.change.path: other.after for other in patch.files if other.change.before is not None},
     }
     protection = guard(file.change.path)
-    if protection is None or protection.mixed:
+    if protection is None or protection.mixed or is_list_of_ignored_paths(file.change.path):
         return None
     for path, part_of_it in others.items():
-        shared = own & ({_table(key) for key in part_of_it} if _prefixed(path) else set(_tools_of(path)))
-        if path.rpartition("/")[0] == folder and shared and part_of_it and not _IGNORED_PATHS.search(path):
+        shared = own & ({table_of(key) for key in part_of_it} if prefixed(path) else set(tools_of(path)))
+        if path.rpartition("/")[0] == folder and shared and part_of_it and not is_list_of_ignored_paths(path):
             return path
     return None
-
-
-@cache
-def _tools_of(path: str) -> tuple[str, ...]:
-    name = path.rpartition("/")[2].lower()
-    listed_names = ((tool.name, tool.files) for tool in tools())
-    patterns = ((name, f"{files.runner} {files.lint} {files.mixed_lint}".split()) for name, files in listed_names)
-    return tuple(tool for tool, listed in patterns if any(fnmatch(name, pattern) for pattern in listed))
 
 
 def _losses(file: SettingsFile, patch: Patch) -> Iterator[tuple[str, Weakening]]:
     path = file.change.path
     everything = [*(other.before for other in patch.files), *patch.unchanged.values()]
-    configured = {_table(key) for each in everything for key in each}
-    others = [*patch.unchanged, *(other.change.path for other in patch.files if other.before)]
-    if _is_bundler(path):  # each file is a project of its own
-        others = []
-    known = {name for other in others for name in _tools_of(other)}
-    first = file.change.before is None and not set(_tools_of(path)) & known
+    configured = {table_of(key) for each in everything for key in each}
+    changed = {other.change.path: other.before for other in patch.files if other.change.before is not None}
+    # Each file of a bundler is a project of its own.
+    others = {} if _is_bundler(path) else {**patch.unchanged, **{key: part for key, part in changed.items() if part}}
+    known = {name for other, part_of_it in others.items() for name in tools_set_up(other, part_of_it)}
+    first = file.change.before is None and not set(tools_of(path)) & known
     for key in sorted(file.before.keys() | file.after.keys()):
         fresh_makefile = file.change.before is None and key.startswith(("line ", "variable "))
         if key.startswith(("$", "__")) or fresh_makefile or _about_new_file(key, path, patch.fresh):
             continue
-        if key in file.before and key in file.after and plain(file.before[key]) == plain(file.after[key]):
+        if key in file.before and key in file.after and same(key, file.before[key], file.after[key]):
             continue
         if (recipes.is_recipe(path) and _RECIPE_KEYS.fullmatch(key)) or _moved_in(key, file, patch.files):
             continue
         after = dict(file.after)
         _add_moved(key, after, file, patch)
-        new_tool = first and _only_checks(path) if _tools_of(path) else _table(key) not in configured
+        new_tool = first and _only_checks(path) if tools_of(path) else table_of(key) not in configured
         effect = _effect(
             path, key, _without(patch.removed, key, file.before), _without(patch.fresh, key, after), patch.tests
         )
@@ -256,21 +267,17 @@ def _about_new_file(key: str, path: str, fresh: frozenset[str]) -> bool:
 def _without(paths: frozenset[str], key: str, listed: Part) -> Part:
     """Return the settings without these paths in a list: a new file was not checked before, a removed one cannot be."""
     value = listed.get(key)
-    if isinstance(value, list) and any(item in paths for item in value if isinstance(item, str)):
-        return {**listed, key: [item for item in value if not (isinstance(item, str) and item in paths)]}
-    return listed
+    if not isinstance(value, list):
+        return listed
+    folders = {path.rpartition("/")[0] for path in paths if path.endswith(("/Cargo.toml", "/package.json"))}
+    return {**listed, key: [item for item in value if not (isinstance(item, str) and item in paths | folders)]}
 
 
 def _only_checks(path: str) -> bool:
     """Return True if the file belongs to a linter, a type checker or a tool that measures coverage."""
     return all(
-        tool.kind in {"lint", "type"} or tool.name in _MEASURES for tool in tools() if tool.name in _tools_of(path)
+        tool.kind in {"lint", "type"} or tool.name in _MEASURES for tool in tools() if tool.name in tools_of(path)
     )
-
-
-def _prefixed(path: str) -> bool:
-    """Return True if the keys of this file begin with the name of a tool."""
-    return path.rpartition("/")[2].lower() in {"pyproject.toml", "setup.cfg", "tox.ini", "package.json"}
 
 
 def _moved_in(key: str, file: SettingsFile, files: Sequence[SettingsFile]) -> bool:
@@ -282,13 +289,13 @@ def _add_moved(key: str, after: dict[str, object], file: SettingsFile, patch: Pa
     """Put in the value that the setting has in another file, with the other settings of its tool."""
     if key in file.after:
         return
-    table = _table(key)
-    left = any(_table(name) == table for name in file.after)
+    table = table_of(key)
+    left = any(table_of(name) == table for name in file.after)
     for other in patch.files:
         gained = key in other.after and key not in other.before
-        whole = not left and any(_table(name) == table and name not in other.before for name in other.after)
+        whole = not left and any(table_of(name) == table and name not in other.before for name in other.after)
         if other is not file and (gained or whole):
-            after.update({name: value for name, value in other.after.items() if _table(name) == table})
+            after.update({name: value for name, value in other.after.items() if table_of(name) == table})
     folder = file.change.path.rpartition("/")[0]
     for path, part_of_it in patch.unchanged.items():
         if key not in after and key in part_of_it and path.rpartition("/")[0] == folder:
@@ -297,10 +304,10 @@ def _add_moved(key: str, after: dict[str, object], file: SettingsFile, patch: Pa
 
 def _runs_tests(path: str, key: str) -> bool:
     if key.startswith(("variable ", "line ")) or (
-        (_prefixed(path) or not _tools_of(path)) and _table(key) in _test_tables()
+        (prefixed(path) or not tools_of(path)) and table_of(key) in _test_tables()
     ):
         return True
-    return any(name in _test_tools() for name in _tools_of(path)) or _is_build(path)
+    return any(name in _test_tools() for name in tools_of(path)) or _is_build(path)
 
 
 @cache
@@ -326,13 +333,13 @@ def _is_build(path: str) -> bool:
         protection is not None
         and protection.kind == "runner"
         and protection.mixed
-        and not _prefixed(path)
+        and not prefixed(path)
         and not recipes.is_recipe(path)
     )
 
 
 def _effect(path: str, key: str, before: Part, after: Part, tests: Sequence[str]) -> Weakening | None:
-    if _IGNORED_PATHS.search(path):
+    if is_list_of_ignored_paths(path):
         added = key not in before and not key.startswith("!")
         effect = judge("ignore", {}, {"ignore": key}, strange=False) if added else None
     elif _is_build(path) and not _CODE.search(path) and not path.endswith(".json"):
@@ -398,6 +405,7 @@ _JS_TOKEN = re.compile(
 )
 
 
+_IGNORES = re.compile(r"[\w$.]*[iI]gnores")  # a call of eslint with paths that are left out
 _PROPERTY = re.compile(r"(?!module\.exports$|exports\.)[\w$]+\.[\w$.]+")
 
 
@@ -409,6 +417,8 @@ def read_javascript(text: str) -> Part:
     while at < len(tokens):
         if tokens[at] in {"import", "export"} and tokens[at + 1 : at + 2] == ["{"]:
             at = _after_bracket(tokens, at + 1)
+        elif _IGNORES.fullmatch(tokens[at]) and tokens[at + 1 : at + 3] == ["(", "["]:
+            found_settings["ignores"], at = _js_list(tokens, at + 3)
         elif tokens[at] == "{" and _is_object(tokens, at):
             value, at = _js_value(tokens, at)
             found_settings.update(_js_leaves("", value))

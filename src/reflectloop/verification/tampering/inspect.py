@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from reflectloop.verification.protected import is_test
 from reflectloop.verification.result import ChangedFile, TamperFinding
 from reflectloop.verification.tampering import ci, config, doctests, files, powers, recipes, source, special
+from reflectloop.verification.tampering.effective_files import with_makefiles
 from reflectloop.verification.tampering.python import tests as python
 from reflectloop.verification.tampering.text import tests as text
 from reflectloop.verification.tampering.text import uncollected
@@ -37,8 +38,9 @@ def look(
     findings += _run(lambda part: powers.look(part, around), changed)
     paths = {change.path for change in changed}
     unchanged = {path: data for path, data in (context or {}).items() if path not in paths}
+    as_read = with_makefiles(changed, unchanged)
     for compare in (config.look, recipes.look, ci.look):
-        findings += _run(lambda part, compare=compare: compare(part, unchanged), changed)  # type: ignore[misc]
+        findings += _run(lambda part, compare=compare: compare(part, as_read.unchanged), as_read.changes)  # type: ignore[misc]
     findings = _dropped_once(findings)
     context = {path: data for path, data in (context or {}).items() if is_test(path)}
     findings += _run(lambda part: special.look_for_inputs(part, context or {}), changed)

@@ -364,7 +364,8 @@ def _script(name: str, scripts: Mapping[str, str], depth: int) -> list[Command]:
             for script in called:
                 checks += _script(script, scripts, depth + 1)
             if not called:
-                checks += _checks([command.text + (f" {command.lets_pass}" if command.lets_pass else "")], name)
+                flag = command.lets_pass if command.lets_pass not in command.text else ""
+                checks += _checks([f"{command.text} {flag}".rstrip()], name)
     return checks
 
 

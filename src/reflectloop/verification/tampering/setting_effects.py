@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from reflectloop.verification.tampering import commands
 from reflectloop.verification.tampering.commands import Weakening, covers
+from reflectloop.verification.tampering.warning_filters import effective
 from reflectloop.verification.tools.record import SettingRule
 from reflectloop.verification.tools.registry import tools
 
@@ -90,6 +91,12 @@ def plain(value: object) -> object:
     return sorted(word.strip("\"'").removeprefix("./").rstrip("/,;") for word in entries(value))
 
 
+def same(key: str, old: object, new: object) -> bool:
+    """Return True if two values of a setting mean the same; of filters the last one counts, so their order matters."""
+    ordered = key.endswith("filterwarnings")
+    return plain(old) == plain(new) and not (ordered and entries(old) != entries(new))
+
+
 def truth(value: object) -> bool:
     return str(value).strip().lower() in _TRUE
 
@@ -121,6 +128,8 @@ def _harmless(_: Setting) -> Weakening | None:
 
 
 def _strict_when_true(setting: Setting) -> Weakening | None:
+    if isinstance(setting.old, list):  # names what is checked strictly
+        return _including(setting) or (Weakening("was removed") if setting.old and not setting.new else None)
     if truth(setting.new):
         return None
     name = setting.key.rpartition(".")[2]
@@ -181,6 +190,8 @@ def _limit(setting: Setting) -> Weakening | None:
 
 
 def _excluding(setting: Setting) -> Weakening | None:
+    if isinstance(setting.new, bool) or str(setting.new).lower() in _TRUE | _FALSE:
+        return None  # a switch of that name
     by_line = setting.key.endswith(("exclude_lines", "exclude_also", "partial_branches"))
     known, words = (_lines(value) if by_line else _words(value) for value in (setting.old, setting.new))
     if "per-file-ignores" in setting.key:
@@ -244,9 +255,37 @@ def _including_all(setting: Setting) -> Weakening | None:
     default = _DEFAULT_NAMES.get(setting.key.rpartition(".")[2])
     if default and (setting.old is None or setting.new is None):
         return _including(setting._replace(old=setting.old or default, new=setting.new or default))
+    table, _, name = setting.key.rpartition(".")
+    if name == "files" and f"{table}.include".lstrip(".") in setting.before:
+        return None  # compared together with `include`
+    setting = _with_files(setting)
     if not _words(setting.old) and (now := _words(setting.new)) and now != (".",):
         return Weakening(f"now includes only `{', '.join(now)[:60]}`", "suspect")
     return _including(setting)
+
+
+_BESIDE_EACH_OTHER = {"include": "files", "files": "include"}
+
+
+def _with_files(setting: Setting) -> Setting:
+    """Return the setting with what `include` and `files`, which add to each other, name together."""
+    table, dot, name = setting.key.rpartition(".")
+    other = f"{table}{dot}{_BESIDE_EACH_OTHER.get(name, '')}"
+    old, new = (
+        [*_words(value), *_words(side.get(other))]
+        for value, side in ((setting.old, setting.before), (setting.new, setting.after))
+    )
+    return setting._replace(old=old, new=new) if other in setting.before or other in setting.after else setting
+
+
+def _members(setting: Setting) -> Weakening | None:
+    """Judge the parts of a workspace that run by default; without a list of them all do."""
+    table = setting.key.rpartition(".")[0]
+    was, now = (
+        _words(value) or _words(side.get(f"{table}.members"))
+        for value, side in ((setting.old, setting.before), (setting.new, setting.after))
+    )
+    return _including(setting._replace(old=was, new=now))
 
 
 def _selecting(setting: Setting) -> Weakening | None:
@@ -277,7 +316,9 @@ def _includes(chosen: str, word: str) -> bool:
 
 
 def _filters(setting: Setting) -> Weakening | None:
-    was, now = ([entry.replace("\\", "") for entry in entries(value)] for value in (setting.old, setting.new))
+    was, now = (
+        effective([entry.replace("\\", "") for entry in entries(value)]) for value in (setting.old, setting.new)
+    )
     removed = [entry for entry in was if entry not in now and entry.startswith("error")]
     if removed and not any(entry == "error" for entry in now):
         return Weakening(f"no longer turns warnings into failures: `{removed[0][:60]}`")
@@ -462,8 +503,8 @@ _GENERAL: tuple[tuple[str, Judge], ...] = (
     (r".*(?:per-file-ignores|per_file_ignores).*", _excluding),
     (
         (
-            r"(?:.*\.)?(?:extend-)?(?:ignore|exclude|ignores|ignore-patterns|ignore-paths|ignore_patterns|disable|"
-            r"disable_error_code|omit|exclude_lines|exclude_also|partial_branches|skip|skips|ignorePatterns|"
+            r"(?:.*\.)?(?:[a-z]+[-_])?(?:ignore|exclude|skip|omit)s?(?:[-_](?:dirs|paths|patterns|files|globs?|regex))?|"
+            r"(?:.*\.)?(?:disable|disable_error_code|exclude_lines|exclude_also|partial_branches|ignorePatterns|"
             r"suppress_warnings)"
         ),
         _excluding,
@@ -500,6 +541,7 @@ _JUDGES: dict[str, Judge] = {
     "limit": _limit,
     "loose_when_true": _loose_when_true,
     "loosening": _loosening,
+    "members": _members,
     "options": _options,
     "registered": _registered,
     "selecting": _selecting,

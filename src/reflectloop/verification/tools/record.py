@@ -165,6 +165,8 @@ class PartReader(NamedTuple):
     prefix: str = ""  # put before every key
     # Picks the part from the parsed document, or from the text; None: all of it.
     select: Callable[[Any], Mapping[str, object]] | None = None
+    # Picks what is compared, too, but may change together with sources, so that it is not taken from base.
+    beside: Callable[[Any], Mapping[str, object]] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -287,10 +287,24 @@ def _support_code(old: _Side, new: _Side, ledger: Ledger) -> Iterator[TamperFind
     """Compare fixtures, setUp and helpers that keep their name."""
     for path, suite in old.suites.items():
         after = {case.name: case for case in new.suites[path].cases} if path in new.suites else {}
+        before = {case.name for case in suite.cases}
+        for case in after.values():
+            if case.name not in before and not case.collected and _runs_by_itself(case):
+                yield from _joined(case, marks_added((), case.marks))
         for was in suite.cases:
             now = after.get(was.name)
             if now is not None and not was.collected and not now.collected:
                 yield from _joined(now, compared(was, now, _around(was, now, old, new, ledger), ()))
+
+
+_SET_UPS = frozenset(
+    "setUp asyncSetUp setUpClass setUpModule setup setup_method setup_class setup_module setup_function".split()  # noqa: SIM905
+)
+
+
+def _runs_by_itself(case: SuiteFunction) -> bool:
+    """Return True for support code that runs before tests which do not name it."""
+    return case.name.rpartition(".")[2] in _SET_UPS or any("autouse=True" in text for text in case.decorators)
 
 
 def _file_level(old: _Side, new: _Side) -> Iterator[TamperFinding]:

@@ -41,7 +41,15 @@ TOOLS = (
         ),
         tampering=record.Tampering(
             settings=(record.SettingRule(r"(?:.*\.)?eslintIgnore", "excluding"),),
-            loosens=(r"--max-warnings[ =](?:-1|[1-9])",),
+            loosens=(r"--max-warnings[ =](?:-1|[1-9]\d*)",),
+            narrows=(
+                *("--quiet", r"--rule\b.*", r"(?:-c|--config)\b.*", "--no-eslintrc", "--no-config-lookup"),
+                *(r"--ignore-p\w+.*", r"--resolve-plugins\S*", r"--rulesdir.*"),
+            ),
+            valued_flags=record.words(
+                "--max-warnings --rule -c --config --ext --ignore-pattern --ignore-path --rulesdir --format -f --env "
+                "--parser --plugin --cache-location --resolve-plugins-relative-to"
+            ),
             silences_file=(r"^/\*\s*eslint-disable\s*\*/",),
             silences_line=("eslint-disable",),
         ),

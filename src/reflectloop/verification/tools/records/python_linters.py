@@ -277,14 +277,19 @@ TOOLS = (
         kind="lint",
         output=record.Output(findings_keys="errors metrics results"),
         files=record.Files(
-            lint=".bandit*",
+            lint=".bandit* bandit.yaml bandit.yml bandit.toml",
             modules="bandit",
             executables="bandit",
             pyproject="bandit",
             ini_sections="bandit",
             commands="bandit",
+            parts=(record.PartReader(r"bandit\.ya?ml", "yaml", "bandit"), record.PartReader(r"\.bandit", "ini")),
         ),
-        tampering=record.Tampering(adds_checks="bandit", silences_line=(r"#\s*nosec\b",)),
+        tampering=record.Tampering(
+            adds_checks="bandit",
+            settings=(record.SettingRule(r"bandit\.tests", "including_all"),),
+            silences_line=(r"#\s*nosec\b",),
+        ),
     ),
     record.Tool(
         name="import-linter",

@@ -132,7 +132,11 @@ TOOLS = (
             clean=r"\d+ files? inspected, no offenses detected",
         ),
         files=record.Files(lint=".rubocop*.yml .standard.yml", executables="rubocop", commands="rubocop"),
-        tampering=record.Tampering(silences_file=(r"#\s*rubocop:disable\s+all",), silences_line=("rubocop:disable",)),
+        tampering=record.Tampering(
+            settings=(record.SettingRule(r"AllCops\.DisabledByDefault", "loose_when_true", first=True),),
+            silences_file=(r"#\s*rubocop:disable\s+all",),
+            silences_line=("rubocop:disable",),
+        ),
     ),
     record.Tool(name="sorbet", kind="type", output=record.Output(kinds=(("type", "sorbet"),))),
 )

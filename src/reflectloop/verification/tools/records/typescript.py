@@ -65,7 +65,7 @@ TOOLS = (
                     r"isolatedModules|useUnknown\w*|alwaysStrict|forceConsistent\w*)",
                     "strict_when_true",
                 ),
-                record.SettingRule(r"(?:.*\.)?(?:skipLibCheck|suppressImplicit\w*)", "loose_when_true"),
+                record.SettingRule(r"(?:.*\.)?(?:skipLibCheck|noCheck|suppressImplicit\w*)", "loose_when_true"),
                 record.SettingRule(r"compilerOptions\.(?:types|typeRoots|plugins|jsx)", "harmless"),
             ),
             silences_file=(r"//\s*@ts-nocheck", r"^//\s*tslint:disable\s*$"),

@@ -95,6 +95,11 @@ def _steering(document: Mapping[str, Any]) -> Mapping[str, object]:
     return parts
 
 
+def _members(document: Mapping[str, Any]) -> Mapping[str, object]:
+    workspace = document.get("workspace", {})
+    return {"workspace": {key: value for key, value in workspace.items() if key in {"members", "default-members"}}}
+
+
 def _read_tests(events: list[dict[str, Any]]) -> Any:  # noqa: ANN401
     from reflectloop.verification.tools.records.cargo import report  # noqa: PLC0415 - a parser is loaded when a log is read
 
@@ -156,11 +161,13 @@ TOOLS = (
             dependencies="cargo.lock",
             executables="cargo rustc",
             commands="cargo (?:test|nextest|clippy|fmt|check)",
-            parts=(record.PartReader(r"cargo\.toml", "toml", select=_steering),),
+            parts=(record.PartReader(r"cargo\.toml", "toml", select=_steering, beside=_members),),
         ),
         tampering=record.Tampering(
             settings=(
                 record.SettingRule(r"package\.build", "loosening"),
+                record.SettingRule(r"workspace\.members", "including"),
+                record.SettingRule(r"workspace\.default-members", "members"),
                 record.SettingRule(r"(?:test|bench|lib)(?:\[[^\]]*\])?\.harness", "strict_by_default"),
                 record.SettingRule(
                     r"profile\.(?!test).*|patch\..*|replace\..*|bin|lib\.(?:name|path|doc-scrape-examples|doc|bench|crate-type|proc-macro)",
