@@ -142,6 +142,7 @@ _OF_THE_ENGINE = re.compile(r"(?i)[\"']?--(?:experimental|max|no-warnings|enable
 _BEFORE_VARIABLES = frozenset(words_of("cross-env env sudo exec npx time"))
 _POSARGS = re.compile(r"\{tty:[^{}]*\}|\{posargs:?([^{}]*)\}|\{(?:tox_root|toxinidir|/)\}/?|\{env:\w+:([^{}]*)\}")
 _PYTHON = re.compile(r"^(?:\{env_?python\}|\{env_?bin_?dir\}/python\S*|\$[({]\w*PYTHON\w*[)}]|[\w./-]*python[\d.]*)$")
+_IN_FOLDER = re.compile(r"\s(?:-C|--directory|--prefix|--cwd|--dir|--only-in)[ =]?(\S+)")
 _EVERYTHING = frozenset({".", "**", "*", "**/*", "./...", "..."})
 _WITH_ENVIRONMENTS = frozenset({"tox", "nox"})
 _CHOSEN = re.compile(r"(?:^|\s)(?:-e|-s|--session|--sessions|-m)[ =]?(\S+)")
@@ -221,13 +222,38 @@ def _joined(plain: Iterable[str], tool: str = "") -> list[str]:
 
 def read(line: str) -> Iterator[Command]:
     """Yield the commands of one line of a shell script."""
+    lets_pass = what_lets_pass(line)
+    for segment, _ in segments(line):
+        yield from of_segment(segment, lets_pass)
+
+
+def _without_values_of_the_run(line: str) -> str:
     line = _SUBSTITUTED.sub("$VALUE", line)
-    line = _EXPRESSION.sub(lambda match: "${" + re.sub(r"[^\w.]+", "_", match[1]).strip("_") + "}", line)
-    lets_pass = match[0].strip() if (match := re.search(_LOOSENS, line)) else ""
-    for segment, _, _ in _SPLIT.findall(line):
-        if text := segment.strip().lstrip("@"):
-            flag = _loosening_flags().search(text)
-            yield from _each(_one(text, lets_pass or (flag[0].strip() if flag else "")))
+    return _EXPRESSION.sub(lambda match: "${" + re.sub(r"[^\w.]+", "_", match[1]).strip("_") + "}", line)
+
+
+def what_lets_pass(line: str) -> str:
+    """Return the part of a line that makes a failure of its commands count as success."""
+    match = re.search(_LOOSENS, _without_values_of_the_run(line))
+    return match[0].strip() if match else ""
+
+
+def segments(line: str) -> list[tuple[str, str]]:
+    """Return the commands of a line as text, each with the sign that follows it: `;`, `|`, `&&` or `||`."""
+    pieces: list[tuple[str, str]] = []
+    for text, sign, _ in _SPLIT.findall(_without_values_of_the_run(line)):
+        if sign and pieces:
+            pieces[-1] = (pieces[-1][0], sign)
+        elif text.strip():
+            pieces.append((text, ""))
+    return pieces
+
+
+def of_segment(segment: str, lets_pass: str = "") -> Iterator[Command]:
+    """Yield the commands that one segment of a line runs."""
+    if text := segment.strip().lstrip("@"):
+        flag = _loosening_flags().search(text)
+        yield from _each(_one(text, lets_pass or (flag[0].strip() if flag else "")))
 
 
 def _each(command: Command) -> Iterator[Command]:
@@ -440,7 +466,8 @@ def effect(old: Command, new: Command) -> Weakening | None:
     if old.program in _WITH_ENVIRONMENTS:
         return _environments(old.words, new.words)
     if old.program.partition(" ")[0] in _RUNS_OTHERS:
-        return None
+        places = [_IN_FOLDER.findall(f" {command.text}") for command in (old, new)]
+        return Weakening(f"now runs in `{places[1][0]}`", "suspect") if places[1] and places[0] != places[1] else None
     before, after = (command.words if old.kind else _without_values(command.words) for command in (old, new))
     return options(before, after, old.kind, old.program)
 

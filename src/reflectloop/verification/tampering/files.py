@@ -19,7 +19,7 @@ from reflectloop.verification.protected.paths import of_tools, shadowed
 from reflectloop.verification.result import ChangedFile, TamperFinding
 from reflectloop.verification.tampering import commands
 from reflectloop.verification.tampering.added import AddedLine, ending, stood
-from reflectloop.verification.tampering.ci import is_workflow, line_of, pairs, text_of
+from reflectloop.verification.tampering.workflows import is_workflow, line_of, pairs, text_of
 from reflectloop.workspace.project import OWN_FOLDER, is_shared_record
 
 _RULES = {"ci": "ci-loosened", "script": "script-changed", "hook": "hook-changed"}

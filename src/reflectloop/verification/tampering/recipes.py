@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from reflectloop.verification.protected.parts import make_steering
 from reflectloop.verification.result import ChangedFile, TamperFinding
-from reflectloop.verification.tampering import commands, versions
+from reflectloop.verification.tampering import commands, shell_scripts, versions
 from reflectloop.verification.tampering.added import stood
 from reflectloop.verification.tampering.commands import Command
 from reflectloop.verification.tools.commands import script_name
@@ -125,6 +125,9 @@ def _ignored(old: Recipes, new: Recipes) -> Iterator[tuple[str, Command]]:
 
 
 def _finding(change: ChangedFile, loss: commands.LostCheck, name: str) -> TamperFinding:
+    why = re.sub(r"adds `--only-in=(\S+)`", r"now runs in `\1`", loss.effect.why)
+    why = re.sub(r"adds `--only-if=(\S+)`", r"now runs only if `\1`", why)
+    loss = loss._replace(effect=loss.effect._replace(why=why))
     if change.after is None:
         what = f"the file was removed: {loss.effect.why}"
         return TamperFinding("runner-narrowed", change.path, None, what, loss.effect.grade)
@@ -181,13 +184,25 @@ def _reader(path: str) -> Callable[[str], Recipes] | None:
 
 def _checks(lines: Iterable[str], name: str = "") -> list[Command]:
     """Return the commands that are checks; under a name that says so, every command but preparations is one."""
-    found_commands = [command for line in lines for command in commands.read(line)]
+    return [command for line in lines for command in _in_shell(line) if _counts(command, name)]
+
+
+def _counts(command: Command, name: str) -> bool:
     named = _NAMED_LIKE_A_CHECK.search(name) is not None
-    return [
-        command
-        for command in found_commands
-        if commands.is_check(command) or (named and command.program and not commands.prepares(command))
-    ]
+    return commands.is_check(command) or (named and bool(command.program) and not commands.prepares(command))
+
+
+def _in_shell(line: str) -> Iterator[Command]:
+    """Yield the commands of a line with the condition and the folder in which they run as words.
+
+    Its shell goes on after a failure, so that only the last of several commands counts.
+    """
+    firm = re.search(r"\bset\s+-\w*e|\$\$?\?", line) is not None
+    for _, command, conditions, folder, sign in shell_scripts.read(line):
+        names = ["--only-if=" + re.sub(r"\W+", "_", condition.text)[:40] for condition in conditions]
+        words = (*command.words, *names, *([f"--only-in={folder}"] if folder != "." else []))
+        lets_pass = command.lets_pass or ("" if firm or sign != ";" else ";")
+        yield command._replace(words=words, lets_pass=lets_pass)
 
 
 def _pyproject(text: str) -> Recipes:
@@ -359,13 +374,12 @@ def _script(name: str, scripts: Mapping[str, str], depth: int) -> list[Command]:
     """Return the checks of a script, of the scripts it calls, and of those that run before and after it."""
     checks: list[Command] = []
     for part in (f"pre{name}", name, f"post{name}"):
-        for command in commands.read(scripts.get(part, "")):
+        for command in _in_shell(scripts.get(part, "")):
             called = _called(command, scripts) if depth < _DEPTH else []
             for script in called:
                 checks += _script(script, scripts, depth + 1)
             if not called:
-                flag = command.lets_pass if command.lets_pass not in command.text else ""
-                checks += _checks([f"{command.text} {flag}".rstrip()], name)
+                (checks if _counts(command, name) else []).append(command)
     return checks
 
 
