@@ -1,4 +1,4 @@
-"""Whatever in a workflow or a script makes the next verdict weaker is asked about once, with its line."""
+"""A workflow or a script that makes the next verdict weaker is asked about once, with its line."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class ScriptEffect(NamedTuple):
 
 
 class ScriptCondition(NamedTuple):
-    """What must hold for a command to be reached."""
+    """A condition that must hold for a command to be reached."""
 
     text: str
     at: int
@@ -65,7 +65,7 @@ class ScriptCommand(NamedTuple):
 
 @dataclass
 class ShellState:
-    """What holds at one place of a script."""
+    """The state of a shell at one place of a script."""
 
     folder: str = "."
     blocks: list[ScriptCondition] = field(default_factory=list)  # of blocks that are open; "" for one without
