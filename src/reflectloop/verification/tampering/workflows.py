@@ -103,7 +103,7 @@ def line_of(node: yaml.Node) -> int:
 
 
 class Circumstances(NamedTuple):
-    """The circumstances of all steps below a node: conditions, the flag that lets them fail, folder, earlier effects."""
+    """The circumstances of all steps below a node: conditions, the flag that lets them fail, folder, effects."""
 
     conditions: tuple[tuple[str, int], ...] = ()
     lenient: tuple[str, int] | None = None
