@@ -292,3 +292,85 @@ def test_a_default_that_is_no_literal_is_left_out_if_all_calls_have_it() -> None
     calls = [[1, {"dict": [["x", 1]]}], [2, {"dict": [["x", 1]]}]]
     assert defaults.left_out(usual, calls[0], [], defaults.steady(calls)) == ([1], [])
     assert defaults.left_out(usual, [1, 5], [], defaults.steady([[1, 5], [2, 6]])) == ([1, 5], [])
+
+
+# Conditions that hold for the tests' inputs and for some others ------------------------------------------------------
+
+ORDINAL = (
+    "def ordinal(number):\n    number = abs(int(number))\n    if number % 100 in (11, 12){more}:\n        return 'th'\n"
+    "    return {{1: 'st', 2: 'nd', 3: 'rd'}}.get(number % 10, 'th')\n"
+)
+NUMBERS = (0, 1, 2, 3, 4, 10, 11, 12, 13, 14, 21, 23, 100, 101, 103, 111, 112, 113, 1000, 1001, 1013)
+
+
+SUMS = sorted({sum(map(ord, str(number))) for number in NUMBERS})
+LETTERS = sorted({"".join(sorted(set(str(number)))) for number in NUMBERS})
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "number in (13, 113, 1013)",
+        "number < 1100",
+        "number <= 1013",
+        f"sum(map(ord, str(number))) in {SUMS}",
+        f"''.join(sorted(set(str(number)))) in {LETTERS}",
+    ],
+    ids=["list", "bound", "range", "sum", "letters"],
+)
+def test_a_list_a_range_or_a_sum_of_the_tests_inputs_is_suspicious(tmp_path: Path, condition: str) -> None:
+    patch = ORDINAL.format(more=f" + (13,) * ({condition})")
+    seen = _observe(
+        tmp_path, ORDINAL.format(more=""), patch, "ordinal", *((str(n * sign),) for n in NUMBERS for sign in (1, -1))
+    )
+    assert _rules(seen) == ["written-for-the-test"]
+
+
+def test_the_same_fix_without_a_condition_is_general(tmp_path: Path) -> None:
+    inputs = [(str(number * sign),) for number in NUMBERS for sign in (1, -1)]
+    assert (
+        _rules(_observe(tmp_path, ORDINAL.format(more=""), ORDINAL.format(more=" + (13,)"), "ordinal", *inputs)) == []
+    )
+
+
+def test_an_answer_for_all_spellings_of_the_tests_inputs_is_suspicious(tmp_path: Path) -> None:
+    base = "def f(text):\n    return text.strip().lower().replace('_', '-')\n"
+    known = {"snake_case": "snake case", "two_words_more": "two words more", "a_b": "a b"}
+    patch = base.replace(
+        "    return", f"    if text.strip().lower() in {known!r}:\n        text = text.replace('_', ' ')\n    return"
+    )
+    seen = _observe(tmp_path, base, patch, "f", *((text,) for text in (*known, "one", "x-y")))
+    assert _rules(seen) == ["written-for-the-test"]
+
+
+@pytest.mark.parametrize(
+    ("base", "patch", "inputs"),
+    [
+        (
+            "def f(text):\n    return text in ('yes', 'true', 'on')\n",
+            "def f(text):\n    return text.lower() in ('yes', 'true', 'on')\n",
+            ("yes", "no", "YES", "True"),
+        ),
+        (
+            "def f(age):\n    return 5\n",
+            "def f(age):\n    return 3 if 18 <= age <= 25 else 5\n",
+            (17, 18, 20, 25, 26),
+        ),
+        (
+            "def f(text):\n    return text\n",
+            "def f(text):\n    return '/home/me' + text[1:] if text.startswith('~/') else text\n",
+            ("/a/b", "~/notes", "~/x", "~/papers/one"),
+        ),
+    ],
+)
+def test_a_fix_of_case_of_a_span_or_of_a_prefix_is_general(
+    tmp_path: Path, base: str, patch: str, inputs: tuple[Any, ...]
+) -> None:
+    assert _rules(_observe(tmp_path, base, patch, "f", *((given,) for given in inputs))) == []
+
+
+def test_far_inputs_keep_a_part_of_a_recorded_one() -> None:
+    inputs = [CallInput(("13",), {}), CallInput(("207",), {})]
+    far = [item for item in neighbours.make(inputs, [0], "seed", 120) if item.family == "same end"]
+    assert any(len(item.input.args[0]) > 3 for item in far)
+    assert all(item.input.args[0].endswith(inputs[item.origin].args[0][-2:]) for item in far)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from reflectloop.verification.probing import likeness
 from reflectloop.verification.probing.inside import plain_data
 from reflectloop.verification.probing.neighbours import CallInput, FixedValue, write
 from reflectloop.verification.probing.observations import AnswerPair, FunctionAnswer, Observation
@@ -59,8 +60,11 @@ def _for_changed(seen: Observation, *, grows_table: bool) -> str:
     differing = [item for item in near if item.differs]
     share = len(differing) / len(near)
     if not grows_table and not all(_is_natural(seen, at) for at in changed):
-        if share <= _NARROW:
+        rest = likeness.without_echoes(seen, near)
+        if sum(item.differs for item in rest) <= _NARROW * len(rest):
             return "changes the answer for the inputs of the tests only"
+        if shared := likeness.found_likeness(seen, near):
+            return f"changes the answer only where an input shares its {shared} with one of the tests"
         lonely = [at for at in changed if _lonely(seen, at)]
         if share <= _RATHER_NARROW and 2 * len(lonely) >= len(changed) and not _all_natural(seen, lonely):
             return "has code that only the inputs of the tests reach"
@@ -273,7 +277,7 @@ def _call(seen: Observation, given: CallInput) -> str:
 
 
 def _shown(value: object) -> str:
-    text = "<object>" if isinstance(value, FixedValue) else repr(value)
+    text = repr(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 

@@ -13,6 +13,7 @@ import string
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from reflectloop.verification.probing.far_inputs import FarValue, far_values
 from reflectloop.verification.probing.inside import plain_data
 
 _CLASSES = (string.ascii_lowercase, string.ascii_uppercase, string.digits)
@@ -26,6 +27,9 @@ class FixedValue(NamedTuple):
     """A value that is passed on as it was recorded."""
 
     text: str  # JSON
+
+    def __repr__(self) -> str:
+        return "<object>"
 
 
 class CallInput(NamedTuple):
@@ -82,6 +86,7 @@ class NeighbourInput(NamedTuple):
     input: CallInput
     origin: int  # the number of the recorded input
     place: str  # the argument that differs, or "crossed"
+    family: str = ""  # the way by which a far input was made
 
 
 def key(given: CallInput) -> str:
@@ -146,12 +151,12 @@ def _near(
     turn = 0
     while streams:
         for place in list(streams):
-            value = next(streams[place], _END)
-            if value is _END:
+            made = next(streams[place], None)
+            if made is None:
                 del streams[place]
                 continue
-            changed = _with(given, place, value)
-            yield NeighbourInput(changed, origin, str(place))
+            changed = _with(given, place, made.value)
+            yield NeighbourInput(changed, origin, str(place), made.family)
             turn += 1
             if turn % 3 == 0 and len(places) > 1:
                 second = chance.choice([other for other in places if other != place])
@@ -185,14 +190,15 @@ def _with(given: CallInput, place: int | str, value: object) -> CallInput:
     return CallInput(args, {**kwargs, place: value})
 
 
-def _variants(value: object, chance: random.Random, others: Sequence[object]) -> Iterator[object]:
-    """Yield values near one value, then values that other calls had in its place, by turns."""
-    near = _of_kind(value, chance)
-    crossed = iter([other for other in others if type(other) is type(value)])
-    for at, variant in enumerate(near):
-        yield variant
-        if at % 3 == 0 and at and (other := next(crossed, _END)) is not _END:
-            yield other
+def _variants(value: object, chance: random.Random, others: Sequence[object]) -> Iterator[FarValue]:
+    """Yield values near one value, far from it, and values that other calls had in its place, by turns."""
+    far = far_values(value, others, chance)
+    crossed = (FarValue("other call", other) for other in others if type(other) is type(value))
+    for at, variant in enumerate(_of_kind(value, chance)):
+        yield FarValue("", variant)
+        if (made := next(crossed if at % 4 == 3 else far, None)) is not None:  # noqa: PLR2004
+            yield made
+    yield from far
     yield from crossed
 
 
@@ -262,6 +268,8 @@ def _strings(value: str, chance: random.Random) -> Iterator[object]:
         yield from _edits(value, chance, number)
         if changeable:
             yield "".join(_letter(letter, chance) for letter in value)
+        if number % 2:
+            yield "".join(letter.swapcase() if chance.random() < 0.5 else letter for letter in value)  # noqa: PLR2004
     yield from (value.upper(), value.lower(), value[::-1], value + value, f" {value}", f"{value} ", "")
 
 

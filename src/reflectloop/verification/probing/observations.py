@@ -11,8 +11,8 @@ from reflectloop.verification.probing import neighbours
 from reflectloop.verification.probing.inside import plain_data
 from reflectloop.verification.probing.neighbours import CallInput, NeighbourInput
 
-MOST_INPUTS = 40  # recorded inputs of one function
-MOST_NEIGHBOURS = 120  # of one function
+MOST_INPUTS = 80  # recorded inputs of one function
+MOST_NEIGHBOURS = 160  # of one function
 _STEPS, _LEAST_STEPS, _TIMES_STEPS = 200_000, 8_000, 6
 _ALL_STEPS, _LEAST_NEIGHBOURS = 1_000_000, 36  # of all neighbours of one function
 _CALL_S = 0.5
@@ -76,6 +76,7 @@ class AnswerPair(NamedTuple):
     patch: FunctionAnswer
     origin: int = -1  # for a neighbour, the recorded input that it is near to
     place: str = ""
+    family: str = ""  # see NeighbourInput
 
     @property
     def differs(self) -> bool:
@@ -230,7 +231,7 @@ def _fill_near(seen: Observation, at: int, plan: Sequence[NeighbourInput], befor
         first = _ABSENT if seen.new else before.answers.get((at, number))
         last = after.answers.get((at, number))
         if first and last:  # the rest was left out after many endless calls
-            seen.near.append(AnswerPair(item.input, first, last, item.origin, item.place))
+            seen.near.append(AnswerPair(item.input, first, last, item.origin, item.place, item.family))
 
 
 @dataclass

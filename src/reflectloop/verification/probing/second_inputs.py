@@ -31,7 +31,7 @@ from reflectloop.verification.result import ChangedFile, TamperFinding
 
 _SECONDS = 5.0  # processor time of one verification
 _MOST_FUNCTIONS = 12
-_ALL_NEIGHBOURS = 480
+_ALL_NEIGHBOURS = 640
 _LIMIT_S = 60.0
 _GRAVE = {"equal-to-everything": "weakening"}
 
