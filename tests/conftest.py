@@ -38,6 +38,8 @@ def _own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     home.mkdir()
     for name in [name for name in os.environ if name.startswith(("GIT_", "XDG_", "REFLECTLOOP"))]:
         monkeypatch.delenv(name)
+    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
+        monkeypatch.delenv(name, raising=False)  # the program speaks the language of the locale
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("REFLECTLOOP_TRUST_PROJECT", "1")  # tests write their projects themselves; test_trust.py asks
     (tmp_path / "temp").mkdir()

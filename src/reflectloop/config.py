@@ -8,10 +8,20 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, cast, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StrictBool, StrictInt, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    StrictBool,
+    StrictInt,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import ErrorDetails
 
-from reflectloop import trust
+from reflectloop import languages, trust
 from reflectloop.errors import Fault, InvalidInput, NotTrusted
 from reflectloop.system import beneath
 from reflectloop.terms import AgentNetwork, Isolation, Network, Role, wrong_shape
@@ -236,7 +246,22 @@ class ReflectConfig(ConfigSection):
     )
 
 
+class OutputConfig(ConfigSection):
+    language: str = Field(
+        default=languages.AUTO, description="of what people read: en, zh, or auto for the language of your locale"
+    )
+
+    @field_validator("language")
+    @classmethod
+    def _is_known(cls, value: str) -> str:
+        if value != languages.AUTO and value not in languages.names():
+            known = ", ".join([languages.AUTO, *languages.names()])
+            raise ValueError(f"there is no language {value!r}; known: {known}")
+        return value
+
+
 class Config(ConfigSection):
+    output: OutputConfig = OutputConfig()
     workspace: WorkspaceConfig = WorkspaceConfig()
     run: RunConfig = RunConfig()
     box: BoxConfig = BoxConfig()
@@ -312,6 +337,19 @@ class JudgingSettings(NamedTuple):
 def load(project_root: Path) -> Config:
     """Return the active settings: the user's, restricted by the project, and extended by it as far as trusted."""
     return sources(project_root).config
+
+
+def language(project_root: Path) -> str:
+    """Return the language of the settings, also of files with faults, since these are reported in that language."""
+    for path, within in ((project_root / NAME, project_root), (user_file(), None)):
+        try:
+            output = _parse(path, _read(path, within=within) or b"").get("output")
+        except InvalidInput:
+            continue
+        name = output.get("language") if isinstance(output, dict) else None
+        if isinstance(name, str) and name in (languages.AUTO, *languages.names()):
+            return name
+    return languages.AUTO
 
 
 def sources(project_root: Path) -> Sources:

@@ -74,7 +74,7 @@ def tp(goal: str | None, design: Path | None, yes: bool, isolation: str | None, 
         if quiet or not sys.stdin.isatty():
             return False
         try:
-            return click.confirm("Begin with this plan?", default=True, err=True)
+            return render.confirm("Begin with this plan?", default=True)
         except click.Abort:
             return False  # the answer still names the file of the design
 

@@ -46,7 +46,7 @@ def apply(
             return True
         with ColouredPatch() as patch:
             offer.stream(patch.take)
-        return click.confirm(f"Apply this to {len(offer.touched)} file(s)?", default=True, err=True)
+        return render.confirm(f"Apply this to {len(offer.touched)} file(s)?", default=True)
 
     result = apply_run.apply(
         project_dir, run, commit=commit, branch=branch, message=message, agree=agree, each_step=each_step

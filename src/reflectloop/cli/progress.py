@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from reflectloop import secrets
+from reflectloop import languages, secrets
 from reflectloop.cli import render
 from reflectloop.cli.render import echo, harmless, paint, print_raw
 from reflectloop.engine.run import recovery
@@ -145,7 +145,7 @@ class Terminal(PlainProgress):
     def write(self, line: str) -> None:
         from rich.text import Text
 
-        text = Text.from_ansi(secrets.current_detector().redact(harmless(line)))
+        text = Text.from_ansi(secrets.current_detector().redact(harmless(languages.line(line))))
         self.console.print(text, highlight=False, soft_wrap=True)
 
     def say(self, line: str) -> None:
@@ -205,9 +205,9 @@ class Terminal(PlainProgress):
             step.spinner.update(text=Text(f"{name}  {step.words}"[:width] + f"  {self.clock() - step.since:.0f} s"))
         spinners = [step.spinner for _, step in shown[:_SHOWN]]
         if not shown:
-            self.idle.spinner.update(text=Text(self.status()[: self.console.width - 3]))
+            self.idle.spinner.update(text=Text(languages.line(self.status())[: self.console.width - 3]))
             spinners = [self.idle.spinner]
-        more = [Text(f"and {len(shown) - _SHOWN} more", style="dim")] if len(shown) > _SHOWN else []
+        more = [Text(languages.line(f"and {len(shown) - _SHOWN} more"), style="dim")] if len(shown) > _SHOWN else []
         lines = (Text(f"    {line[:width]}", style="dim") for line in list(self.lines))
         return Group(*spinners, *more, *lines)
 

@@ -15,12 +15,12 @@ from typing import Any
 
 import click
 
-from reflectloop import secrets, trust
+from reflectloop import languages, secrets, trust
 from reflectloop.artifacts.envelope import Envelope, of_error
 from reflectloop.errors import Internal, InvalidInput, NoSpace, ReflectloopError
 from reflectloop.system import clock, terminal
 
-_JSON, _DEBUG = "reflectloop.json", "reflectloop.debug"
+_JSON, _DEBUG, _LANGUAGE = "reflectloop.json", "reflectloop.debug", "reflectloop.language"
 _COLOURS = {"red": "31;1", "green": "32;1", "yellow": "33", "dim": "2", "bold": "1"}
 
 
@@ -53,6 +53,7 @@ def answers(function: Callable[..., Answer | None]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def command(*args: Any, **options: Any) -> None:  # noqa: ANN401
+        _choose_language(options["project_dir"])
         answer = function(*args, **options)
         if answer is not None:
             render(answer)
@@ -82,6 +83,13 @@ def answers(function: Callable[..., Answer | None]) -> Callable[..., None]:
             help="Work on the repository around this folder.",
         ),
         click.option(
+            "--language",
+            metavar="NAME",
+            expose_value=False,
+            callback=_name_language,
+            help="Speak this language: en, zh, or auto for that of your locale.",
+        ),
+        click.option(
             "--debug",
             is_flag=True,
             expose_value=False,
@@ -98,6 +106,30 @@ def _remember(key: str) -> Callable[[click.Context, click.Parameter, bool], None
         context.meta[key] = value
 
     return remember
+
+
+def _name_language(context: click.Context, _option: click.Parameter, value: str | None) -> None:
+    if value is not None and value not in (languages.AUTO, *languages.names()):
+        known = ", ".join([languages.AUTO, *languages.names()])
+        raise click.BadParameter(f"There is no language '{value}'; known: {known}.")
+    context.meta[_LANGUAGE] = value
+
+
+def _choose_language(project_dir: Path) -> None:
+    """Speak the language of the command line, else of the settings, which are read when something is to be shown."""
+    named = click.get_current_context().meta.get(_LANGUAGE)
+    if named:
+        languages.use(named)
+    else:
+        languages.use_answer_of(lambda: _configured_language(project_dir))
+
+
+def _configured_language(project_dir: Path) -> str:
+    from reflectloop import config
+
+    start = project_dir.absolute()
+    root = next((folder for folder in (start, *start.parents) if (folder / config.NAME).is_file()), start)
+    return config.language(root)
 
 
 def _trust_project(_context: click.Context, _option: click.Parameter, value: bool) -> None:
@@ -159,8 +191,18 @@ def print_raw(line: str) -> None:
 
 
 def echo(text: str = "", *, err: bool = False) -> None:
-    """Print a line for a person, redacted and safe for a terminal."""
-    click.echo(secrets.current_detector().redact(harmless(text)), err=err)
+    """Print a line for a person in their language, redacted and safe for a terminal."""
+    click.echo(secrets.current_detector().redact(harmless(languages.line(text))), err=err)
+
+
+def echo_as_is(text: str) -> None:
+    """Print a line that a program or a person wrote, redacted and safe for a terminal."""
+    click.echo(secrets.current_detector().redact(harmless(text)))
+
+
+def confirm(question: str, *, default: bool) -> bool:
+    """Ask the person at the terminal."""
+    return click.confirm(languages.line(question), default=default, err=True)
 
 
 def harmless(text: str) -> str:

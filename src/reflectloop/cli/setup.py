@@ -229,7 +229,7 @@ def trust(yes: bool, revoke: bool, list_all: bool, project_dir: Path) -> Answer:
                 f"a person must agree to what {NAME} would allow ({keys}), and there is nobody to ask",
                 next_step="read the settings, then: reflectloop trust --yes; for one command: --trust-project",
             )
-        return click.confirm("Trust this project with these settings?", default=False, err=True)
+        return render.confirm("Trust this project with these settings?", default=False)
 
     return _trust_answer(trust_command.ask(project_dir, agree))
 

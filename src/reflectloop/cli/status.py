@@ -11,7 +11,7 @@ import click
 
 from reflectloop.artifacts import next_command
 from reflectloop.cli import render
-from reflectloop.cli.render import Answer, answers, echo, harmless, paint
+from reflectloop.cli.render import Answer, answers, echo, echo_as_is, harmless, paint
 from reflectloop.commands import task_status
 from reflectloop.diagnosis.log_diagnosis import CheckFault
 from reflectloop.terms import OutcomeWord
@@ -285,7 +285,7 @@ class ColouredPatch:
 
         text = "".join(plain(line))
         shade = self._SHADES.get(line[:1])
-        echo(paint(shade, text) if shade else text)
+        echo_as_is(paint(shade, text) if shade else text)
 
 
 @click.command()

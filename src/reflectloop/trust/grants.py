@@ -112,6 +112,7 @@ _ROWS: Mapping[str, Mapping[str, _Row]] = {
         "research": _FREE,
         "triflow": _FREE,
     },
+    "output": {"language": _FREE},
     "cost": {
         "prices": _Row(_differs, "what agents cost is counted by {value}", names_file=True),
         "tokens": _Row(_is_above, _NUMBER),

@@ -1,0 +1,134 @@
+"""Compare the messages in the source with those of a language: `python scripts/messages.py zh [PART …]`.
+
+Prints the messages below these parts of the package that the language lacks, and its entries that no message of the
+source has any more. Exits 1 if there is such an entry, since nobody would ever read it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from reflectloop import languages
+from reflectloop.languages import catalogue
+
+SOURCE = Path(__file__).resolve().parent.parent / "src" / "reflectloop"
+_SENTENCE = re.compile(r"[A-Za-z]{2,}[^A-Za-z]* [^A-Za-z]*[a-z]{2,}")
+_NOT_SHOWN = ("help", "description", "metavar", "pattern")  # arguments that the help and the settings describe
+
+
+class SourceMessage(NamedTuple):
+    place: str
+    text: str  # with its values as {name}
+
+
+def source_messages(*parts: str) -> Iterator[SourceMessage]:
+    """Yield every text of the source that is not a docstring, a help text or a pattern."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        name = path.relative_to(SOURCE).as_posix()
+        if name.startswith(parts or ("",)) and "/sample/" not in name and "/inside/" not in name:
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            hidden = set(_hidden(tree))
+            for node in ast.walk(tree):
+                text = None if node in hidden else _text(node)
+                if text is not None:
+                    yield SourceMessage(f"{name}:{getattr(node, 'lineno', 0)}", text)
+
+
+def _hidden(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield the nodes of texts that are parts of others, or that nobody is shown."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            for value in node.values:
+                if isinstance(value, ast.Constant):
+                    yield value
+                elif isinstance(value, ast.FormattedValue) and value.format_spec:
+                    yield from ast.walk(value.format_spec)
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            yield node.value
+        elif isinstance(node, ast.keyword) and node.arg in _NOT_SHOWN:
+            yield from ast.walk(node.value)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "compile":
+            yield from ast.walk(node)
+
+
+def _text(node: ast.AST) -> str | None:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if not isinstance(node, ast.JoinedStr):
+        return None
+    out, names, run = "", [], []  # type: str, list[str], list[str]
+    for value in [*node.values, ast.Constant("")]:
+        if isinstance(value, ast.FormattedValue):
+            run.append(_name(value.value))
+            continue
+        if run:
+            name = "_".join(dict.fromkeys(run))
+            names.append(name)
+            out += "{" + (name if names.count(name) == 1 else f"{name}{names.count(name)}") + "}"
+            run = []
+        out += str(value.value) if isinstance(value, ast.Constant) else ""
+    return out
+
+
+def _name(node: ast.expr) -> str:
+    """Return a name for a value: the last name in its expression."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name.strip("_").lower()
+        case ast.Call(func=ast.Name(id="len"), args=[arg]):
+            return f"{_name(arg)}_count"
+        case ast.Call(args=[arg, *_]) | ast.Subscript(value=arg) | ast.FormattedValue(value=arg):
+            return _name(arg)
+        case ast.Call(func=ast.Attribute(value=arg)):
+            return _name(arg)
+        case _:
+            return "value"
+
+
+def is_sentence(text: str) -> bool:
+    if text.startswith("reflectloop "):  # a command
+        return False
+    return bool(_SENTENCE.search(re.sub(r"\{\w+\}", "", text))) and "\n" not in text.strip("\n")
+
+
+def entries(language: str) -> dict[str, str]:
+    folder = languages.folders()[language]
+    files = (catalogue.read_file(path) for path in sorted(folder.glob("*.toml")))
+    return {key: text for file in files for key, text in file.items() if isinstance(text, str)}
+
+
+def stale(language: str) -> list[str]:
+    """Return the entries of a language that are no message of the source."""
+    known = {catalogue.shape(message.text).strip() for message in source_messages()}
+    known |= {line.strip() for text in list(known) if "\n" in text for line in text.split("\n")}
+    return [key for key in entries(language) if catalogue.shape(key).strip() not in known]
+
+
+def missing(language: str, *parts: str) -> list[SourceMessage]:
+    """Return the sentences in these parts of the source that a language lacks."""
+    known = {catalogue.shape(key).strip() for key in entries(language)}
+    out = {
+        catalogue.shape(message.text): message
+        for message in source_messages(*parts)
+        if is_sentence(message.text) and catalogue.shape(message.text).strip() not in known
+    }
+    return sorted(out.values(), key=lambda message: message.place)
+
+
+def main() -> None:
+    language, *parts = sys.argv[1:]
+    for message in missing(language, *parts):
+        print(f"{message.place}\t{message.text!r}")
+    gone = stale(language)
+    for key in gone:
+        print(f"no message of the source: {key!r}")
+    sys.exit(1 if gone else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+"""Finds the message that a line was made from, and makes the line from the same message in another language."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from reflectloop.errors import InvalidInput
+
+_FIELD = re.compile(r"\{(\w+)\}")
+_COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
+# A mark before the words of a line: indentation, bullets, headings, quotes, the signs of progress.
+_MARK = re.compile(r"^(?:\s+|[-*>·•!?✓✗…│]+\s+|#+ |\d+\. |\[[ x>\-/\d]+\] |\*\*(?=\S)|`[^`]*` )")
+_FENCE = "```"
+_WORDS = "words"  # the table of single words, which are translated only inside of messages and cells
+_SHORTEST = 3  # letters of a message that can be recognised
+
+
+class _Message(NamedTuple):
+    literal: str  # the longest piece of it without a value
+    weight: int
+    pattern: str
+    fields: tuple[str, ...]
+    wording: str
+
+
+class Catalogue:
+    """The messages of a language, by their English form.
+
+    A field in small letters is a value and stays as it is; a field in capitals is text of ours and is translated too.
+    """
+
+    def __init__(self, entries: Mapping[str, str], words: Mapping[str, str]) -> None:
+        self._exact = {key: text for key, text in entries.items() if not _FIELD.search(key)}
+        self._words = dict(words)
+        made = [_message(key, text) for key, text in entries.items() if _FIELD.search(key)]
+        self._messages = sorted(made, key=lambda message: -message.weight)
+        self._patterns: dict[str, re.Pattern[str]] = {}
+        self._known: dict[tuple[str, bool], str | None] = {}
+
+    def document(self, text: str) -> str:
+        lines, is_code = [], False
+        for line in text.split("\n"):
+            is_fence = line.lstrip().startswith(_FENCE)
+            lines.append(line if is_code or is_fence else self.line(line))
+            is_code ^= is_fence
+        return "\n".join(lines)
+
+    def line(self, text: str) -> str:
+        if "\n" in text:
+            return self.document(text)
+        return self._text(text, words=False) or text
+
+    def _text(self, text: str, *, words: bool) -> str | None:
+        """Return a text in this language, or None if nothing of it is known."""
+        if not text.strip():
+            return None
+        key = (text, words)
+        if key not in self._known:
+            self._known[key] = None  # while it is looked for
+            self._known[key] = self._look_up(text, words=words)
+        return self._known[key]
+
+    def _look_up(self, text: str, *, words: bool) -> str | None:
+        whole = self._exact.get(text) or (self._words.get(text) if words else None) or self._by_message(text)
+        if whole is not None:
+            return whole
+        if _COLOUR.search(text):
+            return self._coloured(text, words=words)
+        return self._marked(text, words=words) or self._parts(text, words=words)
+
+    def _by_message(self, text: str) -> str | None:
+        for message in self._messages:
+            if message.literal not in text:
+                continue
+            pattern = self._patterns.get(message.pattern)
+            if pattern is None:
+                pattern = self._patterns[message.pattern] = re.compile(message.pattern, re.DOTALL)
+            match = pattern.fullmatch(text)
+            if match:
+                return self._filled(message, match)
+        return None
+
+    def _filled(self, message: _Message, match: re.Match[str]) -> str:
+        values = {
+            name: (self._text(value, words=True) or value) if name.isupper() else value
+            for name, value in zip(message.fields, match.groups(), strict=True)
+        }
+        return _FIELD.sub(lambda field: values.get(field[1], field[0]), message.wording)
+
+    def _coloured(self, text: str, *, words: bool) -> str | None:
+        parts = _COLOUR.split(text)
+        made = [part if _COLOUR.fullmatch(part) else self._edged(part, words=words) for part in parts]
+        if made == parts:
+            return self._text(_COLOUR.sub("", text), words=words)
+        return "".join(made)
+
+    def _edged(self, text: str, *, words: bool) -> str:
+        """Return a piece of a line in this language, with the blanks and signs around it as they are."""
+        known = self._text(text, words=words)
+        if known is not None:
+            return known
+        core = text.strip(" :;,.")
+        at = text.find(core)
+        known = self._text(core, words=words) if core and core != text else None
+        return text[:at] + known + text[at + len(core) :] if known is not None else text
+
+    def _marked(self, text: str, *, words: bool) -> str | None:
+        mark = _MARK.match(text)
+        if not mark:
+            return None
+        known = self._text(text[mark.end() :], words=words)
+        return mark[0] + known if known is not None else None
+
+    def _parts(self, text: str, *, words: bool) -> str | None:
+        """Translate the parts that a line was joined from: cells, columns, clauses."""
+        if text.startswith("| ") and text.endswith(" |"):
+            return self._joined(text[2:-2], " | ", " | ", words=True, around=("| ", " |"))
+        return (
+            self._joined(text, "  ", "  ", words=words)
+            or self._joined(text, " · ", " · ", words=words)
+            or self._joined(text, "; ", "；", words=words)
+            or self._labelled(text, words=words)
+            or self._bracketed(text, words=words)
+            or self._joined(text, ", ", "，", words=words)
+            or self._joined(text, ". ", "。", words=words)
+        )
+
+    def _joined(self, text: str, by: str, with_: str, *, words: bool, around: tuple[str, str] = ("", "")) -> str | None:
+        if by not in text:
+            return None
+        parts = text.split(by)
+        made = [self._text(part, words=words) for part in parts]
+        if all(part is None for part in made):
+            return None
+        # Between two parts that stay English the English sign stays, too.
+        out = made[0] or parts[0]
+        for number in range(1, len(parts)):
+            sign = with_ if made[number] is not None or made[number - 1] is not None else by
+            out += sign + (made[number] or parts[number])
+        return around[0] + out + around[1]
+
+    def _labelled(self, text: str, *, words: bool) -> str | None:
+        """Translate `label: text`, where the label is a path, a code or words of ours."""
+        label, sign, rest = text.partition(": ")
+        if not sign:
+            return None
+        first, second = self._text(label, words=words), self._text(rest, words=words)
+        if first is None and second is None:
+            return None
+        return f"{first or label}：{second or rest}" if first is not None else f"{label}: {second}"
+
+    def _bracketed(self, text: str, *, words: bool) -> str | None:
+        start, sign, rest = text.partition(" (")
+        if not sign or ")" not in rest:
+            return None
+        inside, _, after = rest.rpartition(")")
+        first, second = self._text(start, words=words), self._text(inside, words=words)
+        if first is None and second is None:
+            return None
+        return f"{first or start}（{second or inside}）{self._edged(after, words=words)}"
+
+
+def _message(key: str, wording: str) -> _Message:
+    pieces = _FIELD.split(key)
+    literals = pieces[0::2]
+    pattern = "".join(re.escape(piece) if number % 2 == 0 else "(.*?)" for number, piece in enumerate(pieces))
+    weight = sum(len(literal) for literal in literals)
+    return _Message(max(literals, key=len), weight, pattern, tuple(pieces[1::2]), wording)
+
+
+def read(folder: Path) -> Catalogue:
+    """Read every file of a language."""
+    entries: dict[str, str] = {}
+    words: dict[str, str] = {}
+    for path in sorted(folder.glob("*.toml")):
+        for key, text in read_file(path).items():
+            if isinstance(text, str):
+                entries[key] = text
+            elif key == _WORDS:
+                words |= text
+    return Catalogue(entries, words)
+
+
+def read_file(path: Path) -> dict[str, str | dict[str, str]]:
+    """Return the entries of a file; raise InvalidInput if it is not a file of messages."""
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as fault:
+        raise InvalidInput(f"{path} is not TOML: {fault}", next_step=f"correct {path}") from fault
+    for key, text in raw.items():
+        entries = text if isinstance(text, dict) and key == _WORDS else {key: text}
+        if not all(isinstance(word, str) for word in entries.values()):
+            raise InvalidInput(f"{path}: {key!r} is not a text", next_step=f"correct {path}")
+    return raw
+
+
+def fields(text: str) -> set[str]:
+    """Return the names of the values in a message."""
+    return set(_FIELD.findall(text))
+
+
+def shape(text: str) -> str:
+    """Return a message with all its values alike and neighbours as one, to compare it with the source."""
+    return re.sub(r"(?:\{\})+", "{}", _FIELD.sub("{}", text))

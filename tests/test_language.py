@@ -1,0 +1,89 @@
+"""What people read is in their language; what programs read is not."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from reflectloop import languages
+from reflectloop.languages import catalogue
+from support import Repo
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "scripts"))
+import messages
+
+_CHINESE = {"LC_ALL": "zh_CN.UTF-8"}
+
+
+@pytest.fixture
+def chinese() -> catalogue.Catalogue:
+    return catalogue.read(languages.folders()["zh"])
+
+
+def test_every_entry_is_a_message_of_the_source() -> None:
+    assert messages.stale("zh") == []
+
+
+def test_every_entry_has_the_values_of_its_message() -> None:
+    wrong = {key: text for key, text in messages.entries("zh").items() if _values(key) != _values(text)}
+    assert wrong == {}
+
+
+def _values(text: str) -> set[str]:
+    return catalogue.fields(text) - {"s"}
+
+
+def test_the_setting_the_flag_and_the_locale_choose_the_language(repo: Repo) -> None:
+    assert "nothing has run here yet" in repo.run("status").stdout
+    assert "这里还没有运行过任何内容" in repo.run("status", env=_CHINESE).stdout
+    assert "这里还没有运行过任何内容" in repo.run("status", "--language", "zh").stdout
+    repo.write("reflectloop.toml", '[output]\nlanguage = "zh"\n')
+    assert "这里还没有运行过任何内容" in repo.run("status").stdout
+    assert "nothing has run here yet" in repo.run("status", "--language", "en", env=_CHINESE).stdout
+
+
+def test_an_unknown_language_is_refused_with_those_that_exist(repo: Repo) -> None:
+    assert "known: auto, en, zh" in repo.run("status", "--language", "xx").stderr
+    repo.write("reflectloop.toml", '[output]\nlanguage = "xx"\n')
+    assert "output.language" in repo.run("run").stderr
+
+
+def test_what_programs_read_is_the_same_in_every_language(repo: Repo) -> None:
+    plan = repo.steps("echo x > new.txt", "exit 3")
+    english = repo.run("run", plan, "--json")
+    chinese = repo.run("run", plan, "--json", "--new", env=_CHINESE)
+    assert chinese.code == english.code == 30
+    assert chinese.envelope["message"] == english.envelope["message"]
+    assert list(chinese.json["data"]) == list(english.json["data"])
+
+
+def test_faults_of_a_plan_are_told_all_at_once_with_their_places_in_the_language(repo: Repo) -> None:
+    steps = [{"id": "a", "commands": ["true"], "timeout_s": "soon"}, {"id": "a", "depends_on": ["z"], "color": 1}]
+    told = repo.run("plan", "check", repo.plan(json.dumps({"plan": {"title": 3, "steps": steps}})), env=_CHINESE)
+    assert told.code == 11
+    assert "必须是" in told.stderr
+    assert "steps[1]" in told.stderr
+    assert "未知的键“color”" in told.stderr
+
+
+def test_a_third_language_is_a_folder_of_the_user(repo: Repo, tmp_path: Path) -> None:
+    folder = tmp_path / "home" / ".config" / "reflectloop" / "languages" / "fr"
+    folder.mkdir(parents=True)
+    (folder / "messages.toml").write_text('"nothing has run here yet" = "rien n\'a encore tourné ici"\n')
+    assert "rien n'a encore tourné ici" in repo.run("status", "--language", "fr").stdout
+    assert "rien n'a encore tourné ici" in repo.run("status", env={"LC_ALL": "fr_FR.UTF-8"}).stdout
+    repo.write("reflectloop.toml", '[output]\nlanguage = "fr"\n')
+    assert "rien n'a encore tourné ici" in repo.run("status").stdout
+
+
+def test_a_value_stays_and_a_text_of_ours_is_translated() -> None:
+    entries = {"step {id} failed: {REASON}": "步骤 {id} 失败：{REASON}", "no space is left": "没有剩余空间"}
+    made = catalogue.Catalogue(entries, {"done": "已完成"})
+    assert made.line("step done failed: no space is left") == "步骤 done 失败：没有剩余空间"
+    assert made.line("\x1b[31mX\x1b[0m: no space is left") == "\x1b[31mX\x1b[0m: 没有剩余空间"
+    assert made.line("| a | done |") == "| a | 已完成 |"
+    assert made.line("done") == "done"
+    assert made.document("no space is left\n```\nno space is left\n```") == "没有剩余空间\n```\nno space is left\n```"
