@@ -9,15 +9,19 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+import yaml
 
 from reflectloop import languages
 from reflectloop.languages import catalogue
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "reflectloop"
 _SENTENCE = re.compile(r"[A-Za-z]{2,}[^A-Za-z]* [^A-Za-z]*[a-z]{2,}")
+_RULE_TEXTS = ("cause", "suggestion", "reason", "action", "alternative")
 _NOT_SHOWN = ("help", "description", "metavar", "pattern")  # arguments that the help and the settings describe
 
 
@@ -37,6 +41,27 @@ def source_messages(*parts: str) -> Iterator[SourceMessage]:
                 text = None if node in hidden else _text(node)
                 if text is not None:
                     yield SourceMessage(f"{name}:{getattr(node, 'lineno', 0)}", text)
+
+
+def rule_messages(*parts: str) -> Iterator[SourceMessage]:
+    """Yield the texts of the rule files: causes, suggestions, reasons and actions."""
+    for path in sorted((*SOURCE.rglob("rules/*.toml"), *SOURCE.rglob("rules/*.yaml"))):
+        name = path.relative_to(SOURCE).as_posix()
+        if not name.startswith(parts or ("",)):
+            continue
+        text = path.read_text(encoding="utf-8")
+        tables = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
+        for rules in tables.values():
+            for rule in rules if isinstance(rules, list) else ():
+                shown = [rule[key] for key in _RULE_TEXTS if isinstance(rule.get(key), str)]
+                for words in shown:
+                    yield SourceMessage(f"{name}:0", _english(words))
+
+
+def _english(text: str) -> str:
+    """Return the English part of a text in both languages."""
+    before, sign, rest = text.partition(" (")
+    return rest.removesuffix(")") if sign and not before.isascii() else text
 
 
 def _hidden(tree: ast.Module) -> Iterator[ast.AST]:
@@ -104,7 +129,9 @@ def entries(language: str) -> dict[str, str]:
 
 def stale(language: str) -> list[str]:
     """Return the entries of a language that are no message of the source."""
-    known = {catalogue.shape(message.text).strip() for message in source_messages()}
+    source = (*source_messages(), *rule_messages())
+    known = {catalogue.shape(message.text).strip() for message in source}
+    known |= {text.replace("_", " ") for text in known if text.islower()}  # codes are shown as words
     known |= {line.strip() for text in list(known) if "\n" in text for line in text.split("\n")}
     return [key for key in entries(language) if catalogue.shape(key).strip() not in known]
 
@@ -114,7 +141,7 @@ def missing(language: str, *parts: str) -> list[SourceMessage]:
     known = {catalogue.shape(key).strip() for key in entries(language)}
     out = {
         catalogue.shape(message.text): message
-        for message in source_messages(*parts)
+        for message in (*source_messages(*parts), *rule_messages(*parts))
         if is_sentence(message.text) and catalogue.shape(message.text).strip() not in known
     }
     return sorted(out.values(), key=lambda message: message.place)

@@ -83,7 +83,7 @@ def test_a_value_stays_and_a_text_of_ours_is_translated() -> None:
     entries = {"step {id} failed: {REASON}": "步骤 {id} 失败：{REASON}", "no space is left": "没有剩余空间"}
     made = catalogue.Catalogue(entries, {"done": "已完成"})
     assert made.line("step done failed: no space is left") == "步骤 done 失败：没有剩余空间"
-    assert made.line("\x1b[31mX\x1b[0m: no space is left") == "\x1b[31mX\x1b[0m: 没有剩余空间"
+    assert made.line("\x1b[31mX\x1b[0m: no space is left") == "\x1b[31mX\x1b[0m：没有剩余空间"
     assert made.line("| a | done |") == "| a | 已完成 |"
     assert made.line("done") == "done"
     assert made.document("no space is left\n```\nno space is left\n```") == "没有剩余空间\n```\nno space is left\n```"

@@ -101,7 +101,7 @@ def set_home_latch(folders: Folders, settings: PublishConfig, stop: latch.Stop, 
     if owner not in (None, os.fspath(folders.root)):
         return [f"{path} belongs to {owner}; it was left alone"]
     content = stop.as_json() | {"project": os.fspath(folders.root), "grade": grade}
-    files.write_atomic(path, json.dumps(content, indent=2) + "\n")
+    files.write_atomic(path, files.json_text(content) + "\n")
     return []
 
 

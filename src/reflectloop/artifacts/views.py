@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from reflectloop import config, secrets
+from reflectloop import config, languages, secrets
 from reflectloop.artifacts import triflow
 from reflectloop.errors import ReflectloopError
 from reflectloop.plan.model import Plan
@@ -184,14 +184,16 @@ def _refresh(folder: Path) -> list[str]:
     task, plan = covered.task, plan_of(folders, covered.task)
     run = task.last_run
     titles = triflow.titles(run, plan) if run else {}
-    made = {TODO: _redact(todo(task, titles)), LOG: _redact(plan_log(task, titles))}
+    settings = config.load(folders.root)
+    languages.use_setting(settings.output.language)
+    made = {TODO: _page(todo(task, titles)), LOG: _page(plan_log(task, titles))}
     before = snapshot.views(folder) or {}
     digests = {name: [_digest(raw), *before.get(name, [])[:1]] for name, raw in made.items()}
     # The digests first: a reader between two writes then knows both the old view and the new one.
     snapshot.write(folder, covered, digests)
     for name, raw in made.items():
         _write(folder / name, raw)
-    wanted = config.load(folders.root).publish.triflow and folders.current_task() == task.id
+    wanted = settings.publish.triflow and folders.current_task() == task.id
     return _publish(folders, task, plan, made[LOG]) if wanted else []
 
 
@@ -231,8 +233,8 @@ def triflow_files(task: Task, plan: Plan | None) -> dict[str, bytes]:
     reasons = {place: run.steps[name].reason for place, name in triflow.indexes(run).items()} if run else {}
     return {
         generated_files.STATE: _redact(triflow.text(state)),
-        TODO: _redact(triflow_todo(state, reasons)),
-        LOG: _redact(plan_log(task, triflow.titles(run, plan) if run else {})),
+        TODO: _page(triflow_todo(state, reasons)),
+        LOG: _page(plan_log(task, triflow.titles(run, plan) if run else {})),
     }
 
 
@@ -247,6 +249,10 @@ def plan_of(folders: Folders, task: Task) -> Plan | None:
         return plans.load(folders.run_folder(run.id).saved_plan()).plan
     except ReflectloopError:
         return None
+
+
+def _page(text: str) -> bytes:
+    return _redact(languages.document(text))
 
 
 def _redact(text: str) -> bytes:

@@ -9,13 +9,15 @@ from pathlib import Path
 
 import click
 
+from reflectloop import languages
 from reflectloop.cli import render
-from reflectloop.cli.render import Answer, Note, answers, echo, paint
+from reflectloop.cli.render import Answer, Note, answers, echo, echo_as_is, english_part, fit, paint
 from reflectloop.commands import call as calls
 from reflectloop.diagnosis.safe_call import ToolFailure
 from reflectloop.diagnosis.tool_failure_report import ToolReport
 from reflectloop.terms import Network
 
+_WIDTH = 53  # of the box about a failed tool, inside
 _MOST_NAMES = 5  # changed files that are named
 
 
@@ -117,12 +119,31 @@ def _drop_report(report: ToolReport) -> None:
     """Print nothing: the JSON document at the end has the reports."""
 
 
+def _box(report: ToolReport) -> Iterator[str]:
+    """Yield the protocol's box about a failed tool."""
+    rows = {
+        "Tool": report.failed_tool,
+        "Error": languages.line(report.error_type.replace("_", " ")),
+        "Action": languages.line(english_part(report.corrective_action.action)),
+    }
+    yield f"┌{'─' * _WIDTH}┐"
+    yield f"│{fit('  ⚠  ' + languages.line('TOOL REFLECTION'), _WIDTH)}│"
+    yield f"├{'─' * _WIDTH}┤"
+    yield from (f"│{fit(f'  {languages.line(label)}: {text}', _WIDTH - 1)} │" for label, text in rows.items())
+    yield f"└{'─' * _WIDTH}┘"
+
+
 def _show_report(report: ToolReport) -> None:
     action = report.corrective_action
     plan = f"again in {action.retry_delay_seconds:g} s" if action.retry_delay_seconds is not None else "not again"
     plan = f"then {action.fallback_tool}" if action.fallback_tool else plan
-    echo(
-        f"{paint('yellow', report.failed_tool)}: {report.error_type.replace('_', ' ')}: "
-        f"{report.diagnosis.root_cause}; {action.action}; {plan}",
+    for line in _box(report):
+        echo_as_is(paint("yellow", line), err=True)
+    kind, cause, what = (
+        languages.line(text)
+        for text in (report.error_type.replace("_", " "), report.diagnosis.root_cause, english_part(action.action))
+    )
+    echo_as_is(
+        f"{paint('yellow', report.failed_tool)}: {kind}: {cause}; {what}; {languages.line(plan)}",
         err=True,
     )

@@ -17,7 +17,7 @@ from reflectloop.engine.requests import imported_task
 from reflectloop.errors import InvalidInput, ReflectloopError
 from reflectloop.fileops import execute, json_from_text, templates
 from reflectloop.fileops.response import Response
-from reflectloop.system import clock
+from reflectloop.system import clock, files
 
 
 @click.command()
@@ -80,7 +80,7 @@ def _read(file: Path) -> bytes:
 
 
 def _print(response: Response, indent: int | None = None) -> None:
-    render.print_raw(json.dumps(response.as_json(), indent=indent))
+    render.print_raw(files.json_text(response.as_json(), indent=indent))
 
 
 def _report(error: ReflectloopError, request_id: str) -> int:
@@ -117,7 +117,7 @@ def template(
     chosen = templates.load(name)
     filled = templates.parse_values(chosen, values)
     filled.setdefault("id", f"{name}-{clock.run_id(clock.now())}")
-    render.print_raw(json.dumps(templates.fill_template(chosen, filled).as_json(), indent=2))
+    render.print_raw(files.json_text(templates.fill_template(chosen, filled).as_json()))
     return None
 
 

@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import traceback
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ import click
 from reflectloop import languages, secrets, trust
 from reflectloop.artifacts.envelope import Envelope, of_error
 from reflectloop.errors import Internal, InvalidInput, NoSpace, ReflectloopError
-from reflectloop.system import clock, terminal
+from reflectloop.system import clock, files, terminal
 
 _JSON, _DEBUG, _LANGUAGE = "reflectloop.json", "reflectloop.debug", "reflectloop.language"
 _COLOURS = {"red": "31;1", "green": "32;1", "yellow": "33", "dim": "2", "bold": "1"}
@@ -176,7 +177,7 @@ def _envelope(command: str, answer: Answer) -> Envelope:
 def print_json(envelope: Envelope, data: Any = None) -> None:  # noqa: ANN401
     complete = envelope.model_copy(update={"warnings": [*envelope.warnings, *trust.notices()]})
     document = {"envelope": complete.model_dump(mode="json"), "data": data}
-    print_raw(secrets.current_detector().redact(json.dumps(document, indent=2, ensure_ascii=True)))
+    print_raw(secrets.current_detector().redact(files.json_text(document)))
 
 
 def print_raw(line: str) -> None:
@@ -195,9 +196,9 @@ def echo(text: str = "", *, err: bool = False) -> None:
     click.echo(secrets.current_detector().redact(harmless(languages.line(text))), err=err)
 
 
-def echo_as_is(text: str) -> None:
+def echo_as_is(text: str, *, err: bool = False) -> None:
     """Print a line that a program or a person wrote, redacted and safe for a terminal."""
-    click.echo(secrets.current_detector().redact(harmless(text)))
+    click.echo(secrets.current_detector().redact(harmless(text)), err=err)
 
 
 def confirm(question: str, *, default: bool) -> bool:
@@ -287,6 +288,26 @@ def paint(colour: str, text: str) -> str:
     """Return text in a colour if standard error is a terminal and NO_COLOR is not set."""
     wanted = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
     return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if wanted else text
+
+
+def columns(text: str) -> int:
+    """Return the width of a text on a terminal, where Chinese characters are wide."""
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
+
+
+def fit(text: str, width: int) -> str:
+    """Return a text shortened or padded to this width."""
+    if columns(text) > width:
+        while columns(text) > width - 1:
+            text = text[:-1]
+        text += "…"
+    return text + " " * (width - columns(text))
+
+
+def english_part(text: str) -> str:
+    """Return the English part of a text that rules have in both languages."""
+    before, sign, rest = text.partition(" (")
+    return rest.removesuffix(")") if sign and not before.isascii() else text
 
 
 def format_size(count: int) -> str:

@@ -211,7 +211,10 @@ def file_text(review: PendingReview, findings: Sequence[OpenFinding]) -> str:
     lines = ["# Fill in who approves each finding and why; remove what you do not approve.", "approvals:"]
     for item in findings:
         entry = {"finding": item.finding, "base_tree": review.base_tree, "tree": review.tree, "text": item.text}
-        fields = [f"{name}: {json.dumps(value)}" for name, value in (entry | {"by": "", "reason": ""}).items()]
+        fields = [
+            f"{name}: {files.json_text(value, indent=None)}"
+            for name, value in (entry | {"by": "", "reason": ""}).items()
+        ]
         lines += [f"  # {line}".rstrip() for line in item.details]
         lines += [f"  {'-' if number == 0 else ' '} {field}" for number, field in enumerate(fields)]
     return "\n".join([*lines, ""])

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from reflectloop import config, policy, secrets
+from reflectloop import config, languages, policy, secrets
 from reflectloop.artifacts import publish
 from reflectloop.engine.requests.request_log import RequestLog
 from reflectloop.engine.run import admission, finish_run, patch_check, recovery
@@ -141,6 +141,7 @@ class _Pipeline:
 
 def configure(run: RequestedRun) -> RequestedRun:
     settings = config.load(run.folders.root)
+    languages.use_setting(settings.output.language)
     secrets.use_detector(secrets.detector_for(settings.secrets, run.folders.root))
     return extend(run, RequestedRun, config=settings)
 

@@ -13,10 +13,16 @@ from reflectloop.errors import InvalidInput
 _FIELD = re.compile(r"\{(\w+)\}")
 _COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
 # A mark before the words of a line: indentation, bullets, headings, quotes, the signs of progress.
-_MARK = re.compile(r"^(?:\s+|[-*>·•!?✓✗…│]+\s+|#+ |\d+\. |\[[ x>\-/\d]+\] |\*\*(?=\S)|`[^`]*` )")
+_MARK = re.compile(r"^(?:\s+|[-*>·•!?✓✗…│=]+\s+|#+ |\d+\. |\[[ x>\-/\d]+\] |E-\d+ L\d |`[^`]*` )")
+# Values of these names are one word each, so that a short message is not taken for another one.
+_ONE_WORD = re.compile(
+    r"(?:.*_)?id|(?:.*_)?(?:ids|code|count|number|calls|turns|tokens|level|track|state|attempts|times|hash|verdict|total)\d?"
+)
+_SHELL = re.compile(r"[$<>|&\"]")
 _FENCE = "```"
+_COMMENT = "<!--"
 _WORDS = "words"  # the table of single words, which are translated only inside of messages and cells
-_SHORTEST = 3  # letters of a message that can be recognised
+_CLEAR = 10  # characters of a message that is recognised behind a name
 
 
 class _Message(NamedTuple):
@@ -45,7 +51,8 @@ class Catalogue:
         lines, is_code = [], False
         for line in text.split("\n"):
             is_fence = line.lstrip().startswith(_FENCE)
-            lines.append(line if is_code or is_fence else self.line(line))
+            is_ours = not is_code and not is_fence and not line.startswith(_COMMENT)
+            lines.append(self.line(line) if is_ours else line)
             is_code ^= is_fence
         return "\n".join(lines)
 
@@ -65,16 +72,26 @@ class Catalogue:
         return self._known[key]
 
     def _look_up(self, text: str, *, words: bool) -> str | None:
-        whole = self._exact.get(text) or (self._words.get(text) if words else None) or self._by_message(text)
+        whole = self._exact.get(text)
+        if whole is None and words:
+            whole = self._words.get(text)
+        if whole is None:
+            whole = self._by_message(text, is_marked=bool(_MARK.match(text)))
         if whole is not None:
             return whole
         if _COLOUR.search(text):
             return self._coloured(text, words=words)
-        return self._marked(text, words=words) or self._parts(text, words=words)
+        return (
+            self._counted(text)
+            or self._marked(text, words=words)
+            or self._by_message(text)
+            or self._parts(text, words=words)
+        )
 
-    def _by_message(self, text: str) -> str | None:
+    def _by_message(self, text: str, *, is_marked: bool = False, weight: int = 0) -> str | None:
+        """Return a text by the first message that it was made from; a mark is no value at the beginning of one."""
         for message in self._messages:
-            if message.literal not in text:
+            if message.literal not in text or message.weight < weight or (is_marked and message.pattern[0] == "("):
                 continue
             pattern = self._patterns.get(message.pattern)
             if pattern is None:
@@ -108,6 +125,13 @@ class Catalogue:
         known = self._text(core, words=words) if core and core != text else None
         return text[:at] + known + text[at + len(core) :] if known is not None else text
 
+    def _counted(self, text: str) -> str | None:
+        """Translate `3 passed` and `probed 3`."""
+        first, _, last = text.partition(" ")
+        if first.isdigit() and last in self._words:
+            return f"{first} {self._words[last]}"
+        return f"{self._words[first]} {last}" if last.isdigit() and first in self._words else None
+
     def _marked(self, text: str, *, words: bool) -> str | None:
         mark = _MARK.match(text)
         if not mark:
@@ -119,14 +143,20 @@ class Catalogue:
         """Translate the parts that a line was joined from: cells, columns, clauses."""
         if text.startswith("| ") and text.endswith(" |"):
             return self._joined(text[2:-2], " | ", " | ", words=True, around=("| ", " |"))
+        label, sign, rest = text.partition(": ")
+        known = self._edge(rest) if sign and not _SHELL.search(label) else None
+        if known is not None:
+            return f"{self._text(label, words=words) or label}：{known}"
+        clauses = not _SHELL.search(text)  # which may be a command, and stays whole
         return (
             self._joined(text, "  ", "  ", words=words)
             or self._joined(text, " · ", " · ", words=words)
-            or self._joined(text, "; ", "；", words=words)
+            or (self._joined(text, "; ", "；", words=words) if clauses else None)
             or self._labelled(text, words=words)
             or self._bracketed(text, words=words)
-            or self._joined(text, ", ", "，", words=words)
-            or self._joined(text, ". ", "。", words=words)
+            or (self._joined(text, ", ", "，", words=words) if clauses else None)
+            or (self._joined(text, ". ", "。", words=words) if clauses else None)
+            or self._named(text)
         )
 
     def _joined(self, text: str, by: str, with_: str, *, words: bool, around: tuple[str, str] = ("", "")) -> str | None:
@@ -136,38 +166,54 @@ class Catalogue:
         made = [self._text(part, words=words) for part in parts]
         if all(part is None for part in made):
             return None
-        # Between two parts that stay English the English sign stays, too.
-        out = made[0] or parts[0]
-        for number in range(1, len(parts)):
-            sign = with_ if made[number] is not None or made[number - 1] is not None else by
-            out += sign + (made[number] or parts[number])
-        return around[0] + out + around[1]
+        # Beside a part that is ours, a single word is ours, too.
+        done = [
+            known if known is not None else self._text(part, words=True) or part
+            for part, known in zip(parts, made, strict=True)
+        ]
+        return around[0] + with_.join(done) + around[1]
 
     def _labelled(self, text: str, *, words: bool) -> str | None:
         """Translate `label: text`, where the label is a path, a code or words of ours."""
         label, sign, rest = text.partition(": ")
         if not sign:
             return None
-        first, second = self._text(label, words=words), self._text(rest, words=words)
+        first, second = self._text(label, words=words) or self._edge(f"{label}:"), self._text(rest, words=words)
         if first is None and second is None:
             return None
-        return f"{first or label}：{second or rest}" if first is not None else f"{label}: {second}"
+        return f"{first.removesuffix('：')}：{second or rest}" if first is not None else f"{label}：{second}"
+
+    def _edge(self, text: str) -> str | None:
+        """Return a text that is a whole message, or None."""
+        known = self._exact.get(text)
+        return known if known is not None else self._by_message(text)
+
+    def _named(self, text: str) -> str | None:
+        """Translate `name message`, where the name is one word and the rest one of our messages."""
+        name, _, rest = text.partition(" ")
+        known = self._exact.get(rest) or (self._by_message(rest, weight=_CLEAR) if rest else None)
+        return f"{name} {known}" if known is not None else None
 
     def _bracketed(self, text: str, *, words: bool) -> str | None:
         start, sign, rest = text.partition(" (")
         if not sign or ")" not in rest:
             return None
         inside, _, after = rest.rpartition(")")
-        first, second = self._text(start, words=words), self._text(inside, words=words)
+        whole = self._edge(f"({inside})")
+        first, second = self._text(start, words=words), whole or self._text(inside, words=words)
         if first is None and second is None:
             return None
-        return f"{first or start}（{second or inside}）{self._edged(after, words=words)}"
+        brackets = second if whole else f"（{second or inside}）"
+        return f"{first or start}{brackets}{self._edged(after, words=words)}"
 
 
 def _message(key: str, wording: str) -> _Message:
     pieces = _FIELD.split(key)
     literals = pieces[0::2]
-    pattern = "".join(re.escape(piece) if number % 2 == 0 else "(.*?)" for number, piece in enumerate(pieces))
+    pattern = "".join(
+        re.escape(piece) if number % 2 == 0 else r"(\S*?)" if _ONE_WORD.fullmatch(piece) else "(.*?)"
+        for number, piece in enumerate(pieces)
+    )
     weight = sum(len(literal) for literal in literals)
     return _Message(max(literals, key=len), weight, pattern, tuple(pieces[1::2]), wording)
 

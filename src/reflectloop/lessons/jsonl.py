@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from reflectloop.errors import Fault, InvalidInput
 from reflectloop.lessons.lesson import Lesson, Occurrence, Page
+from reflectloop.system import files
 from reflectloop.terms import wrong_shape
 
 _PAGE_FIELDS = ("kind", "title", "signature", "keywords", "fix", "commands", "impact", "reusable", "body")
@@ -41,7 +42,7 @@ def lines(stock: LessonExport) -> Iterator[str]:
             "pages": [_filled(stock.pages[name]) for name in lesson.files],
             "sightings": [_filled(sighting) for sighting in stock.sightings if sighting.lesson in ids],
         }
-        yield json.dumps({**lesson.record(), **more}, ensure_ascii=True)
+        yield files.json_text({**lesson.record(), **more}, indent=None)
 
 
 def _filled(value: Page | Occurrence) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from reflectloop.errors import Fault, InvalidInput
 from reflectloop.lessons import lesson_words
 from reflectloop.lessons.lesson import Page
 from reflectloop.plan import strict_yaml
+from reflectloop.system import files
 from reflectloop.terms import wrong_shape
 
 _FENCE = "---"
@@ -43,7 +44,7 @@ def _value(value: object) -> str:
     """Return a value as JSON, which is valid YAML; a plain word needs no quotes."""
     if isinstance(value, str) and _PLAIN.match(value) and value not in ("true", "false", "null"):
         return value
-    return json.dumps(value, ensure_ascii=True)
+    return files.json_text(value, indent=None)
 
 
 def name(page: Page) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
@@ -38,8 +39,8 @@ def _plain(text: str) -> str:
 
 
 def slug(title: str) -> str:
-    """Return the part of a title that is valid in a file name everywhere."""
-    plain = "-".join(re.findall(r"[a-z0-9]+", title.lower()))
+    """Return the letters and digits of a title, of any script, as a file name."""
+    plain = "-".join(re.findall(r"[^\W_]+", unicodedata.normalize("NFC", title.lower())))
     return plain[:_LONGEST_NAME].strip("-") or "lesson"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from reflectloop import secrets
+from reflectloop import languages, secrets
 from reflectloop.errors import NoSpace
 from reflectloop.reflection import ticket_store
 from reflectloop.reflection.reflection_report import AntiPattern, Reflection
@@ -31,13 +31,13 @@ def publish(folders: Folders, ticket_id: str, number: int, report: Reflection, r
 
 def _publish(root: Path, ticket_id: str, number: int, report: Reflection, revised: Path | None) -> None:
     name = f"reflection_{ticket_id}{ticket_store.round_mark(number)}.json"
-    ticket_store.write(root / DATA / name, report.model_dump(mode="json"))
+    ticket_store.write(root / DATA / name, languages.texts(report.model_dump(mode="json")))
     if revised:
         files.copy_atomic(revised, root / DATA / revised.name)
     if report.anti_pattern:
         pattern = report.anti_pattern
-        path = root / PATTERNS / f"{file_name(pattern.pattern_name)}.md"
-        files.write_atomic(path, secrets.current_detector().redact(page(pattern, ticket_id)))
+        path = root / PATTERNS / f"{file_name(languages.line(pattern.pattern_name))}.md"
+        files.write_atomic(path, secrets.current_detector().redact(languages.document(page(pattern, ticket_id))))
 
 
 def publish_tool_failure(folders: Folders, written: Path) -> list[str]:

@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from reflectloop import config
+from reflectloop import config, languages
 from reflectloop.diagnosis.failure_record import Facts
 from reflectloop.errors import InvalidInput
 from reflectloop.reflection import critic_command, publish_research, ticket_lessons, ticket_store
@@ -137,7 +137,7 @@ class TicketFiles:
         latest = self.place.reflections / "submission.json"
         ticket_store.write(latest, value)
         path = self.place.report(self.ticket.ticket_id, number)
-        ticket_store.write(path, value["reflection_report"])
+        ticket_store.write(path, languages.texts(value["reflection_report"]))
         self.written += [latest, path]
         report = self.round(number).report
         if report.anti_pattern and number == 1:  # a later round of the same ticket is no new occurrence

@@ -34,4 +34,4 @@ def read_baseline(path: Path) -> frozenset[str]:
 def write_baseline(path: Path, findings: Iterable[dict[str, object]]) -> None:
     """Write the findings, sorted so that a diff of the file is short."""
     entries = sorted(findings, key=lambda entry: (str(entry["path"]), str(entry["fingerprint"])))
-    files.write_atomic(path, (json.dumps({"version": 1, "findings": entries}, indent=2) + "\n").encode())
+    files.write_atomic(path, (files.json_text({"version": 1, "findings": entries}) + "\n").encode())

@@ -42,7 +42,7 @@ def make(
 
 
 def set_stop(folder: Path, stop: Stop) -> None:
-    files.write_atomic(folder / _NAME, json.dumps(stop.as_json(), indent=2) + "\n")
+    files.write_atomic(folder / _NAME, files.json_text(stop.as_json()) + "\n")
 
 
 def read_stop(folder: Path) -> Stop | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -23,6 +24,8 @@ _NO_ROOM = {
     errno.EEXIST,
     errno.EISDIR,
 }
+
+_LAYOUT = frozenset("\n\u3000\u00a0")  # not printable by their category, and yet part of a text
 
 
 _LEAST_ROOM = 1 << 16  # bytes
@@ -150,6 +153,14 @@ def last_lines(path: Path, count: int = 12, size: int = 1 << 14) -> str:
         file.seek(max(0, path.stat().st_size - size))
         lines = file.read().decode("utf-8", "replace").splitlines()
     return "\n".join(lines[-count:])
+
+
+def json_text(value: object, *, indent: int | None = 2) -> str:
+    """Return a value as JSON that people can read: letters as themselves, everything invisible escaped."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    if text.isascii():
+        return text.replace("\x7f", "\\u007f")
+    return "".join(char if char in _LAYOUT or char.isprintable() else json.dumps(char)[1:-1] for char in text)
 
 
 def display(name: bytes | str) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.errors import NotTrusted
+from reflectloop.system import files
 from reflectloop.trust import private_file
 
 _VERSION = 1
@@ -58,7 +59,7 @@ def add(root: Path, base_tree: str, tree: str, approvals: Iterable[Approval]) ->
         "tree": tree,
         "approvals": [approval._asdict() for approval in merged.values()],
     }
-    text = json.dumps(document, indent=2) + "\n"
+    text = files.json_text(document) + "\n"
     private_file.write(place, text, "the store of approvals", lambda why: _refusal(place, why))
 
 

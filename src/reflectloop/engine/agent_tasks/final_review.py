@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from reflectloop import config, secrets
+from reflectloop import config, languages, secrets
 from reflectloop.agents.answer_models import Item
 from reflectloop.artifacts import usage
 from reflectloop.engine.agent_tasks import reviews
@@ -92,7 +92,7 @@ class FinalReportInput(NamedTuple):
 def report(folders: Folders, told: FinalReportInput) -> Path:
     path = folders.own / "final" / f"{told.task.id}-report.md"
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = secrets.current_detector().redact("\n".join(_lines(told)) + "\n")
+    text = secrets.current_detector().redact(languages.document("\n".join(_lines(told)) + "\n"))
     files.write_atomic(path, text)
     if config.load(folders.root).publish.triflow:
         _publish(folders.root / generated_files.REPORTS, path.name, text)

@@ -79,7 +79,7 @@ def _plan(folders: Folders, target: FileopsTarget, request: PlanRequest, agree: 
             settled = _design(session, request.goal, folder)
             _write_calls(folder, calls)
             design = _choose(settled, folder)
-            text = json.dumps(design.model_dump(mode="json"), indent=2)
+            text = files.json_text(design.model_dump(mode="json"))
             files.write_atomic(folder / "design.json", text + "\n")
             proposed, rounds = plan_import.of_design(design, request.goal), settled.rounds
         faults = refusals(session, proposed.plan)

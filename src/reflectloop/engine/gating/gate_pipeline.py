@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from reflectloop import secrets
+from reflectloop import languages, secrets
 from reflectloop.engine.gating import insight_lessons, verdict_export
 from reflectloop.engine.gating.insight_lessons import COMPACT, AnchorLessons
 from reflectloop.engine.run import junit_sarif
@@ -111,7 +111,7 @@ class GatePipeline:
         said = report.report_data(made, self.seen.verdict)
         files.write_atomic(folder / DATA, junit_sarif.pretty(said))
         page = report.report_markdown(made, self.seen.verdict) + _faults_text(self.seen.verdict)
-        files.write_atomic(folder / PAGE, secrets.current_detector().redact(page))
+        files.write_atomic(folder / PAGE, secrets.current_detector().redact(languages.document(page)))
         if made.insight and made.insight.patches:
             rule_patches.keep(self.memory.shelf.folder, folder, made.insight.patches)
         facts = {
@@ -126,7 +126,7 @@ class GatePipeline:
         page = retention.compact_page(
             self.title, facts, made.insight, made.stored.retained if made.stored else (), HEAD
         )
-        files.write_atomic(task / COMPACT, secrets.current_detector().redact(page))
+        files.write_atomic(task / COMPACT, secrets.current_detector().redact(languages.document(page)))
         return said
 
 

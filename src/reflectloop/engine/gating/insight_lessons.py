@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from reflectloop import secrets
+from reflectloop import languages, secrets
 from reflectloop.gates import insight, retention
 from reflectloop.gates.insight import Anchor
 from reflectloop.gates.retention import RetainedAnchor, RetentionResult
@@ -92,7 +92,7 @@ def keep(memory: AnchorLessons, sifted: RetentionResult, run_id: str) -> None:
     with files.room_for("what was seen", memory.shelf.folder):
         lesson_store.keep(memory.shelf, made, run_id)
     now = remembered(Folders(memory.shelf.folder.parent.parent))
-    files.write_atomic(memory.shelf.folder / PAGE, retention.anchors_page(now.kept(), HEAD))
+    files.write_atomic(memory.shelf.folder / PAGE, languages.document(retention.anchors_page(now.kept(), HEAD)))
 
 
 def _draft(anchor: Anchor, run_id: str, name: str) -> NewLesson:

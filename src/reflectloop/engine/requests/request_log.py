@@ -113,7 +113,7 @@ class RequestLog:
             "tree": tree,
             "response": response.as_json(),
         }
-        files.write_atomic(self._path(request.id), json.dumps(said) + "\n")
+        files.write_atomic(self._path(request.id), files.json_text(said, indent=None) + "\n")
         counts = {**self.now.failures, request.purpose: count_failures(self.failures(request.purpose), response)}
         self.now = self.now._replace(tree=tree, number=number, failures=counts, ran=self._ran(response, tree))
         self._point()

@@ -12,6 +12,7 @@ from reflectloop import secrets
 from reflectloop.engine.steps.execution import StepResult
 from reflectloop.errors import ReflectloopError, published
 from reflectloop.plan.model import Plan
+from reflectloop.system import files
 
 # What XML 1.0 cannot hold, however it is escaped.
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -75,7 +76,7 @@ def cleaned(document: dict[str, Any]) -> dict[str, Any]:
 
 def pretty(document: dict[str, Any]) -> str:
     """JSON for people too, with nothing in it that is a secret."""
-    return secrets.current_detector().redact(json.dumps(document, indent=2)) + "\n"
+    return secrets.current_detector().redact(files.json_text(document)) + "\n"
 
 
 def sarif(plan_path: str | None, steps: list[StepResult], error: ReflectloopError | None) -> str:

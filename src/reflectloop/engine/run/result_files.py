@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from reflectloop import secrets
+from reflectloop import languages, secrets
 from reflectloop.artifacts import next_command
 from reflectloop.artifacts.envelope import Envelope
 from reflectloop.diagnosis.failure_record import FailureRecord
@@ -181,4 +181,4 @@ def summary(
     if envelope.warnings:
         lines += ["", "## Warnings", ""] + [f"- {warning}" for warning in envelope.warnings]
     lines += ["", f"Isolation: {envelope.isolation}. Next: `{envelope.next}`", ""]
-    return secrets.current_detector().redact("\n".join(lines))
+    return secrets.current_detector().redact(languages.document("\n".join(lines)))
