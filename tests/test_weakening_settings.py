@@ -822,6 +822,8 @@ def test_a_target_that_is_not_tested_is_asked_about_unless_its_source_is_new() -
     source = ChangedFile("fuzz/targets/a.rs", None, b"fn main() {}\n")
     assert bad(look([manifest, source])) == []
     assert bad(look([manifest]))
+
+
 FILTERS = '[tool.pytest.ini_options]\nfilterwarnings = ["ignore::DeprecationWarning", "error"]\n'
 FILTERS_SWAPPED = FILTERS.replace('"ignore::DeprecationWarning", "error"', '"error", "ignore::DeprecationWarning"')
 LINT = '{"scripts": {"lint": "eslint --max-warnings 0 ."}}'
