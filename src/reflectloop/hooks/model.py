@@ -51,7 +51,7 @@ ALLOW = HookAnswer()
 
 
 class HookOutput(NamedTuple):
-    """What the hook's process prints, and its exit code."""
+    """The output of the hook's process, and its exit code."""
 
     stdout: str = ""
     stderr: str = ""

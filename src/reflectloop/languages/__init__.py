@@ -21,7 +21,7 @@ _VARIABLES = ("LC_ALL", "LC_MESSAGES", "LANG")
 
 
 class _Choice:
-    """What this process speaks; the settings are asked once, when the first line is to be shown."""
+    """The language of this process; the settings are asked once, when the first line is to be shown."""
 
     def __init__(self) -> None:
         self.name: str | None = None

@@ -47,7 +47,7 @@ from reflectloop.workspace.folders import Folders, open_project_dirs
 
 
 class TicketAgents(NamedTuple):
-    """What agents do in a reflection; each is None if nobody is bound to the role."""
+    """The parts of agents in a reflection; each is None if nobody is bound to the role."""
 
     analyse: Callable[[Reflection], object] | None = None  # the critic: a better analysis
     revise: Callable[[Ticket, bytes | None], bytes | None] | None = None  # the executor: the output, repaired

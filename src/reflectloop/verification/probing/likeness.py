@@ -25,7 +25,7 @@ _STEADY = 0.8  # share of changed answers in a family of inputs whose change is 
 
 
 class Division(NamedTuple):
-    """How neighbours and changed answers divide by one likeness."""
+    """The division of neighbours and changed answers by one likeness."""
 
     alike: int  # neighbours that are like a test's input
     other: int

@@ -57,7 +57,7 @@ class CheckStep(NamedTuple):
 
 
 class Workflow(NamedTuple):
-    """What a file of continuous integration checks, and with what."""
+    """The checks of a file of continuous integration, and their conditions."""
 
     steps: list[CheckStep]
     axes: dict[str, set[str]]
