@@ -80,6 +80,7 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
         "template": CommandEntry("fileops", "Print a valid request made from a template."),
     },
     "Work inside other agents": {
+        "install": CommandEntry("install", "Enter the hooks into the settings of an agent's program."),
         "hook": CommandEntry("hook", "Answer a hook of Claude Code, Codex, Cursor, Copilot or Antigravity."),
     },
     "Learn from failures": {

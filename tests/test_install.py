@@ -1,0 +1,126 @@
+"""Hooks are entered into a client's settings and taken out again; nothing of the user's is lost."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from reflectloop.hooks import fragments, install, json_files
+from support import Repo
+
+OWN = '{\n\t"model": "x",\n\t"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "mine"}]}]}\n}'
+FILES = {name: settings.files["project"] for name, settings in fragments.SETTINGS.items()}
+
+
+@pytest.mark.parametrize("client", FILES)
+@pytest.mark.parametrize("before", [None, "{}", OWN, '{"hooks": {}, "名": "值"}\n'])
+def test_install_twice_and_uninstall_leaves_every_byte_as_it_was(repo: Repo, client: str, before: str | None) -> None:
+    path = repo.path / FILES[client]
+    if before is not None:
+        repo.write(FILES[client], before)
+    assert repo.run("install", client).code == 0
+    first = path.read_bytes()
+    assert "has it already" in repo.run("install", client).stdout
+    assert path.read_bytes() == first
+    document = json.loads(first)
+    assert document["hooks"]
+    if before == OWN:
+        assert document["model"] == "x"
+        assert '"mine"' in first.decode()
+        assert first.startswith(b'{\n\t"model"')
+    assert repo.run("install", client, "--uninstall").code == 0
+    assert (path.read_text() if path.exists() else None) == before
+
+
+def test_what_others_write_afterwards_stays(repo: Repo) -> None:
+    repo.write(".claude/settings.json", OWN)
+    repo.run("install", "claude")
+    path = repo.path / ".claude/settings.json"
+    document = json.loads(path.read_text())
+    document["hooks"]["Stop"].insert(0, {"hooks": [{"type": "command", "command": "later"}]})
+    document["hooks"]["PreToolUse"][0]["hooks"][0]["timeout"] = 5
+    path.write_text(json.dumps(document))
+    done = repo.run("install", "claude", "--uninstall")
+    assert "hooks.PreToolUse: somebody edited it, so it stays" in done.stdout
+    left = json.loads(path.read_text())
+    assert [group["hooks"][0]["command"] for group in left["hooks"]["Stop"]] == ["later", "mine"]
+    assert list(left["hooks"]) == ["Stop", "PreToolUse"]
+    assert left["model"] == "x"
+    assert "env" not in left
+
+
+def test_a_dry_run_writes_nothing(repo: Repo) -> None:
+    done = repo.run("install", "codex", "--dry-run")
+    assert "+++ " in done.stdout
+    assert not (repo.path / ".codex").exists()
+
+
+def test_a_link_stays_a_link(repo: Repo, tmp_path: Path) -> None:
+    target = tmp_path / "settings.json"
+    target.write_text("{}\n")
+    (repo.path / ".claude").mkdir()
+    (repo.path / ".claude/settings.json").symlink_to(target)
+    repo.run("install", "claude")
+    assert (repo.path / ".claude/settings.json").is_symlink()
+    assert "hooks" in target.read_text()
+    repo.run("install", "claude", "--uninstall")
+    assert target.read_text() == "{}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"a": 1, // comment\n}', "no plain JSON"),
+        ('{"a": 1, "a": 2}', "occurs twice"),
+        ("[]", "no JSON object"),
+        ('{"hooks": []}', "no object"),
+        ('{"hooks": {"Stop": 3}}', "no list"),
+    ],
+)
+def test_settings_that_cannot_be_edited_safely_are_left_alone(repo: Repo, text: str, why: str) -> None:
+    repo.write(".claude/settings.json", text)
+    done = repo.run("install", "claude")
+    assert done.code == 12
+    assert why in done.stderr
+    assert (repo.path / ".claude/settings.json").read_text() == text
+
+
+def test_check_names_what_is_missing(repo: Repo) -> None:
+    assert repo.run("install", "claude", "--check").code == 12
+    repo.run("install", "claude")
+    assert "answers" in repo.run("install", "claude", "--check").stdout
+    document = json.loads((repo.path / ".claude/settings.json").read_text())
+    del document["hooks"]["Stop"]
+    repo.write(".claude/settings.json", json.dumps(document))
+    assert "hooks.Stop is missing" in repo.run("install", "claude", "--check").stderr
+    assert repo.run("install", "cursor", "--uninstall").code == 14
+
+
+def _stop_command(program: str) -> str:
+    [group] = [one.value for one in fragments.SETTINGS["claude"].fragments(program) if one.keys == ("hooks", "Stop")]
+    assert isinstance(group, dict)
+    return str(group["hooks"][0]["command"])
+
+
+@pytest.mark.parametrize("program", ["/nowhere/reflectloop", "/bin/false"])
+def test_a_hook_that_dies_refuses_the_stop_once(program: str) -> None:
+    for active, code in (("false", 2), ("true", 0)):
+        done = subprocess.run(
+            ["sh", "-c", _stop_command(program)],
+            input=f'{{"stop_hook_active":{active}}}'.encode(),
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == code
+        assert (b"reflectloop doctor" in done.stderr) is (code == 2)
+
+
+def test_a_value_of_the_users_own_stays() -> None:
+    document = {"env": {"CLAUDE_CODE_STOP_HOOK_BLOCK_CAP": "4"}}
+    json_files.add(document, ("env", "CLAUDE_CODE_STOP_HOOK_BLOCK_CAP"), "20")
+    json_files.remove(document, ("env", "CLAUDE_CODE_STOP_HOOK_BLOCK_CAP"), "20")
+    assert document == {"env": {"CLAUDE_CODE_STOP_HOOK_BLOCK_CAP": "4"}}
+    assert install.Edit(Path("a"), b"a\n", b"b\n").diff()[-2:] == ["-a", "+b"]
