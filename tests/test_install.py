@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from reflectloop.hooks import fragments, install, json_files
+from reflectloop.hooks.clients import CLIENTS
 from support import Repo
 
 OWN = '{\n\t"model": "x",\n\t"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "mine"}]}]}\n}'
@@ -50,6 +51,12 @@ def test_what_others_write_afterwards_stays(repo: Repo) -> None:
     assert list(left["hooks"]) == ["Stop", "PreToolUse"]
     assert left["model"] == "x"
     assert "env" not in left
+
+
+def test_every_client_that_can_be_installed_can_be_answered() -> None:
+    for name, settings in fragments.SETTINGS.items():
+        events = [item.keys[1] for item in settings.fragments("reflectloop") if item.keys[0] == "hooks"]
+        assert set(events) <= set(CLIENTS[name].events)
 
 
 def test_a_dry_run_writes_nothing(repo: Repo) -> None:
