@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from gate_builders import FULL_CONTRACT
+from reflectloop import policy
 from reflectloop.engine.pipeline import run
 from reflectloop.engine.requests import fileops_session
 from reflectloop.engine.run.request import RunRequest
@@ -345,6 +346,8 @@ def test_an_edit_of_a_pipeline_is_asked_about_only_if_it_adds_something_that_act
         ("on: {push: {branches: [main]}}", "on: {pull_request_target: {}}", True),
         ("    steps:", "    permissions: {contents: write}\n    steps:", True),
         ("    steps:", "    env: {FORCE_COLOR: '1'}\n    steps:", False),
+        ("    steps:", "    env: {LD_PRELOAD: x.so}\n    steps:", True),
+        ("    steps:", "    env: {TOX_ENV: '${{ matrix.tox_env }}'}\n    steps:", False),
         ("    steps:", "    environment: production\n    steps:", True),
         ("on: {push", "environment: {matrix: [{nodejs_version: '11.0'}]}\non: {push", False),  # variables
     ],
@@ -354,7 +357,8 @@ def test_a_pipeline_is_asked_about_if_it_gains_rights_keys_or_a_dangerous_comman
 ) -> None:
     assert old in WORKFLOW
     change = ChangedFile(".github/workflows/ci.yml", WORKFLOW.encode(), WORKFLOW.replace(old, new).encode())
-    assert bool(autorun_edits.added_power(change, lambda text: "rm -rf /" in text)) is power
+    rules = policy.default()
+    assert bool(autorun_edits.added_power(change, lambda text: not rules.judge(text).allowed)) is power
     assert autorun_edits.added_power(change._replace(before=None, after=WORKFLOW.encode()), lambda _: False) == ""
     assert autorun_edits.added_power(change._replace(path="Jenkinsfile"), lambda _: False) is None
 

@@ -101,6 +101,19 @@ def test_a_weakened_test_is_for_a_person_and_is_asked_about_once(agent: Agent) -
     assert not (agent.repo.path / ".reflectloop/latch.json").exists()
 
 
+def test_tests_that_were_red_before_are_pointed_out_once(agent: Agent) -> None:
+    agent.repo.write("calc.py", "def one():\n    return 0\n")
+    agent.repo.commit("a bug")
+    agent.send("SessionStart")
+    agent.repo.write("calc.py", "def one():\n    return 3\n")
+    first = agent.stop()
+    assert first["decision"] == "block"
+    assert "3 != 1" in first["reason"]
+    assert agent.stop() == {}  # it was not the task
+    agent.repo.write("calc.py", "def one():\n    return 1\n")
+    assert agent.stop() == {}
+
+
 def test_what_was_there_before_the_session_is_not_the_agents(agent: Agent) -> None:
     agent.repo.write("test_calc.py", TEST.replace("calc.one(), 1", "calc.one(), 7"))  # the user's own unfinished work
     agent.send("SessionStart")

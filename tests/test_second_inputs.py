@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from reflectloop.verification.probing.inside.audit import ReadWatch
 from support import Repo
 
 BASE = "def middle(xs):\n    return sorted(xs)[len(xs) // 2 - 1]\n"
@@ -84,3 +86,16 @@ def test_answers_in_a_default_argument_are_put_to_a_person(project: Repo) -> Non
     answer = verify(project)
     assert answer["decision"] == "ASK"
     assert rules(answer)["written-for-the-test"] == "suspect"
+
+
+@pytest.mark.parametrize(("name", "told"), [("pytest_sessionstart", []), ("helper", ["calc.py"])])
+def test_what_a_hook_of_the_runner_does_is_not_the_doing_of_a_source_that_calls_it(
+    tmp_path: Path, name: str, told: list[str]
+) -> None:
+    reports: list[dict[str, Any]] = []
+    watch = ReadWatch(str(tmp_path), ["calc.py"], lambda: "", reports.append)
+    space: dict[str, Any] = {"look": lambda: watch._look("subprocess.Popen", ("git", ["git", "log"]))}
+    exec(compile(f"def {name}():\n    look()\n", "/usr/lib/site-packages/plugin.py", "exec"), space)
+    exec(compile(f"def call_all():\n    {name}()\n", str(tmp_path / "calc.py"), "exec"), space)
+    space["call_all"]()
+    assert [report["file"] for report in reports] == told

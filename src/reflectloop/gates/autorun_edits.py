@@ -34,6 +34,8 @@ _ACTS = re.compile(
 _RIGHTS = re.compile(r"^(?:permissions|secrets|secure|pull_request_target|workflow_run|deploy|environment)$")
 _KEYS_OF_SERVERS = re.compile(r"(?i)\bsecrets\b|token|passw|credential|api_?key")
 _FETCHED = frozenset(("include", "remote", "project", "component"))  # keys of pipelines that are fetched from elsewhere
+_EXPRESSION = re.compile(r"\$\{\{[^}]*\}\}|'")
+_VARIABLES = frozenset(("env", "environment", "variables"))
 _LISTS_OF_ACTIONS = frozenset(("include", "steps", "jobs", "hooks", "repos"))
 _VERSION = re.compile(r"(?i)^[\w.~^<>=!*+-]{1,24}$")
 _HOSTED = re.compile(r"(?i)^(?:ubuntu|windows|macos|focal|jammy|noble|xenial|bionic|trusty)[\w.-]*$|^\$\{\{\s*matrix\.")
@@ -68,6 +70,8 @@ def _is_power(keys: Keys, value: str, is_dangerous: Callable[[str], bool]) -> bo
         return bool(value) and _HOSTED.match(value) is None
     if keys and value and keys[-1] in _FETCHED and "include" in keys and "matrix" not in keys:
         return True
+    if len(keys) > 1 and keys[-2] in _VARIABLES:
+        return bool(value) and is_dangerous(f"{keys[-1]}='{_EXPRESSION.sub('x', value)}' true")
     return bool(value) and any(_ACTS.match(key) for key in keys) and is_dangerous(value)
 
 

@@ -11,14 +11,16 @@ Scope = Literal["project", "user"]
 _STOP_LIMIT_S = 600
 _TOOL_LIMIT_S = 60
 _CAP = "20"  # refused stops after which Claude Code gives up; our own limits are lower
-# Keeps the input, so that a second stop is let through if the hook cannot answer at all.
+# Keeps the input, so that a second stop is let through if the hook cannot answer at all. Claude Code ignores a hook
+# whose errors say that a file is missing, so they are left out.
 _GUARDED = (
-    'i=$(cat); printf \'%s\' "$i" | timeout -k 5 {limit} {command} || case "$i" in '
+    'i=$(cat); printf \'%s\' "$i" | timeout -k 5 {limit} {command} 2>/dev/null || case "$i" in '
     "*'\"stop_hook_active\":true'*|*'\"stop_hook_active\": true'*) exit 0;; "
     '*) echo "reflectloop could not answer; run: reflectloop doctor" >&2; exit 2;; esac'
 )
 _REFUSING = (
-    'timeout -k 5 {limit} {command} || {{ echo "reflectloop could not answer; run: reflectloop doctor" >&2; exit 2; }}'
+    "timeout -k 5 {limit} {command} 2>/dev/null || "
+    '{{ echo "reflectloop could not answer; run: reflectloop doctor" >&2; exit 2; }}'
 )
 
 

@@ -97,9 +97,7 @@ class StopGate:
             text = "The verification of this change is still running. Wait for it: reflectloop verify --session latest"
             return HookAnswer("block", f"{text} --wait")
         if verdict.outcome == OutcomeWord.PASS:
-            if session.refusals:
-                sessions.write(self.folders.own, replace(session, refusals=()))
-            return ALLOW
+            return self._pass(session, verdict)
         return self._refuse(session, tree, verdict)
 
     # What changed ----------------------------------------------------------------------------------------------------
@@ -169,7 +167,8 @@ class StopGate:
             if not receipt_check.data()["authenticated"]:
                 continue
             run = path.parent.name
-            reasons = (*map(str, receipt.get("reasons", [])), *_failures(path.parent / "verdict.json"))
+            reasons = tuple(map(str, receipt.get("reasons", [])))
+            reasons += tuple(_failures(path.parent / "verdict.json")) if reasons else ()
             word = str(receipt.get("outcome"))
             follow = f"reflectloop approve {run}" if word == OutcomeWord.REVIEW else f"reflectloop show {run}"
             return StopVerdict(word, reasons, run, follow)
@@ -185,6 +184,18 @@ class StopGate:
         return StopVerdict(str(OutcomeWord.NOT_JUDGED), (text,), "", str(record.get("next") or "reflectloop doctor"))
 
     # The answer ------------------------------------------------------------------------------------------------------
+
+    def _pass(self, session: Session, verdict: StopVerdict) -> HookAnswer:
+        """Let the turn end. Tests that fail as they did before are pointed out once: they may have been the task."""
+        red = _failures(self.folders.own / "verifications" / verdict.run_id / "verdict.json")
+        remind = bool(red) and not session.reminded
+        if session.refusals or remind:
+            sessions.write(self.folders.own, replace(session, refusals=(), reminded=session.reminded or remind))
+        if not remind:
+            return ALLOW
+        listed = "\n".join(f"- {text}" for text in red)
+        text = "Nothing is broken by this change, but these fail now as they did before it:"
+        return HookAnswer("block", f"{text}\n{listed}\nIf that was the task, go on. Otherwise end your turn again.")
 
     def _refuse(self, session: Session, tree: str, verdict: StopVerdict) -> HookAnswer:
         """Hand the reasons back; after some refusals without progress, end the turn."""

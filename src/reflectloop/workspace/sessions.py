@@ -43,6 +43,7 @@ class Session:
     started: str
     refusals: tuple[RefusedStop, ...] = ()
     checkpoints: tuple[str, ...] = ()  # trees
+    reminded: bool = False  # of tests that were red before it
 
     @property
     def ref(self) -> str:

@@ -91,6 +91,8 @@ class ReadWatch:
                 return
             if path.startswith(self.root) and "site-packages" not in path:
                 return
+            if frame.f_code.co_name.startswith("pytest_") or "/_pytest/" in path:
+                return  # a hook of the runner did it, which the source only called, as a plugin manager does
             frame = frame.f_back
 
     def _handed_over(self, frame: Any, what: str) -> bool:
