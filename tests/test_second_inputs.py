@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -89,13 +88,14 @@ def test_answers_in_a_default_argument_are_put_to_a_person(project: Repo) -> Non
 
 
 @pytest.mark.parametrize(("name", "told"), [("pytest_sessionstart", []), ("helper", ["calc.py"])])
-def test_what_a_hook_of_the_runner_does_is_not_the_doing_of_a_source_that_calls_it(
-    tmp_path: Path, name: str, told: list[str]
-) -> None:
+def test_what_a_hook_of_the_runner_does_is_not_the_doing_of_a_source_that_calls_it(name: str, told: list[str]) -> None:
     reports: list[dict[str, Any]] = []
-    watch = ReadWatch(str(tmp_path), ["calc.py"], lambda: "", reports.append)
+    watch = ReadWatch("/nowhere/project", ["calc.py"], lambda: "", reports.append)
     space: dict[str, Any] = {"look": lambda: watch._look("subprocess.Popen", ("git", ["git", "log"]))}
-    exec(compile(f"def {name}():\n    look()\n", "/usr/lib/site-packages/plugin.py", "exec"), space)
-    exec(compile(f"def call_all():\n    {name}()\n", str(tmp_path / "calc.py"), "exec"), space)
+    for path, text in (
+        ("/usr/lib/site-packages/plugin.py", f"def {name}():\n    look()\n"),
+        ("/nowhere/project/calc.py", f"def call_all():\n    {name}()\n"),
+    ):
+        exec(compile(text, path, "exec"), space)  # noqa: S102 - frames of these files
     space["call_all"]()
     assert [report["file"] for report in reports] == told
