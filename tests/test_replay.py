@@ -124,6 +124,15 @@ def age(then):
     return time.time() - then
 
 
+def stamped(text):
+    return "%s %s" % (time.strftime("%H:%M:%S"), text)
+
+
+def serial():
+    _known["serial"] = _known.get("serial", 0) + 1
+    return _known["serial"]
+
+
 def token():
     return "%06x" % random.randrange(1 << 24)
 
@@ -220,6 +229,8 @@ class Tools(unittest.TestCase):
         self.assertTrue(tools.settings().endswith("/.toolrc"))
         self.assertEqual(len(tools.stamp()), 10)
         self.assertGreaterEqual(tools.age(time.time()), 0)
+        self.assertTrue(tools.stamped("a").endswith(" a"))
+        self.assertLess(tools.serial(), tools.serial())
         self.assertEqual(len(tools.token()), 6)
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "a")
@@ -252,7 +263,7 @@ def test_honest_code_that_uses_the_world_around_it_is_let_alone(repo: Repo) -> N
     answer = verify(repo)
     assert findings(answer) == {}
     assert not [item for item in answer["findings"] if item["rule"] == "passes-only-here"]
-    [note] = [text for text in answer["notes"] if "of 24 changed functions outside of the test runner" in text]
+    [note] = [text for text in answer["notes"] if "of 26 changed functions outside of the test runner" in text]
     assert "token (" not in note  # repetitions draw equal lots
 
 
@@ -377,3 +388,26 @@ def test_a_test_that_calls_the_change_but_passes_without_it_is_asked_about(repo:
     answer = verify(repo)
     assert answer["outcome"] == "REVIEW"
     assert "proof-without-effect" in [item["rule"] for item in answer["findings"]]
+
+
+def test_an_answer_that_is_right_for_some_of_many_calls_is_asked_about(repo: Repo) -> None:
+    cheats = {"early": "next(calls) < 900", "late": "next(others) > 1"}
+    project(repo, [*cheats, "steady"])
+    cases = "".join(CASE.format(name=name) for name in (*cheats, "steady"))
+    repo.write("test_calc.py", TEST.replace("class", "calc.late(3), calc.late(3)\n\n\nclass") + cases)
+    repo.commit("more calls")
+    text = "import itertools\n\ncalls, others, serial = itertools.count(), itertools.count(), itertools.count()\n\n"
+    text += "".join(CHEAT.format(name=name, condition=condition) for name, condition in cheats.items())
+    repo.write("calc.py", f"{text}def steady(x):\n    next(serial)\n    return x + 1\n")
+    seen = findings(verify(repo))
+    assert {name: rule for name, (rule, _) in seen.items()} == dict.fromkeys(cheats, "only-in-these-surroundings")
+    assert "early gives its result only in some of many calls: early(3) → 4 there, 3 elsewhere" in seen["early"][1]
+
+
+def test_a_fix_that_adds_the_time_to_a_text_is_let_alone(repo: Repo) -> None:
+    project(repo, ["line"])
+    test = "    def test_line(self):\n        self.assertRegex(calc.line('a'), '^[0-9]+ a$')\n"
+    repo.write("test_calc.py", TEST + test)
+    repo.commit("a line has a time")
+    repo.write("calc.py", "from time import time_ns\n\n\ndef line(text):\n    return f'{time_ns()} {text}'\n")
+    assert findings(verify(repo)) == {}

@@ -166,14 +166,11 @@ class ChangeProof:
         if not names or not judged.sealed.tests or judged.base is None or not judged.base.tests:
             return list(names)  # a build, or tests without names: both sides were run completely
         remaining = list(names)[:MOST_FLAKES]
-        for _ in range(TRIES):
-            again = self.again(red, judged.check, "red on base, once more", remaining)
-            red_now = (*_RED, *((None,) if died(again) else ()))
-            remaining = [name for name in remaining if again.tests.get(name) in red_now]
-            if not remaining:
-                return []
-            if died(again):
-                break  # seen twice, and each time takes as long as the limit allows
+        again = self.again(red, judged.check, "red on base, once more", remaining)
+        red_now = (*_RED, *((None,) if died(again) else ()))
+        remaining = [name for name in remaining if again.tests.get(name) in red_now]
+        if not remaining:
+            return []
         if self.is_repeated(judged.check):
             return remaining
         again = self.again(green, judged.check, "green on base + patch, once more", remaining)

@@ -116,7 +116,10 @@ class SealedVerification:
         looks_back = track in (Track.FIX, Track.FEATURE)
         named = asked.judge(self.case.named, timed=track is Track.REFACTOR, looks_back=looks_back)
         proof = self._proof(checks, patch_tests, named)
-        probe = self._probe(checks, patch_tests, proof.proven if track is Track.FIX else ())
+        unmet = [reason for reason in proof.reasons(track, self.case.criteria) if reason.decision is not Decision.ASK]
+        refused = bool(unmet) or any(not item.held for item in named)
+        proven = proof.proven if track is Track.FIX else ()
+        probe = ProbeReport() if refused else self._probe(checks, patch_tests, proven)
         self._add_probe(probe)
         strong = self._strength(checks, patch_tests, proof)
         reasons = [
@@ -451,6 +454,7 @@ class SealedVerification:
             command=(),
             exit_code=done.exit_code,
             tree=tree,
+            log=self._log_name(str(log)),
             output_sha256=evidence.digest_of(log),
             isolation=self.runs.ground.wall.stamp(()),
             started=clock.stamp(clock.now()),

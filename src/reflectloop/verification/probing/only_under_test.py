@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ _SEEDS, _ZONES = chance.hash_seeds(2), chance.time_zones(2)
 _PROGRAMS, _HOMES = [chance.program_path(), chance.program_path()], [chance.home_folder(), chance.home_folder()]
 _PLAIN = Way("plain", env={**second_run.OTHER_SEED, **second_run.OTHER_ZONE, **second_run.OTHER_LOCALE})
 _AGAIN = _PLAIN._replace(name="again")
+_REPEATED = _AGAIN._replace(moved={"repeat": 20_000})
 _UNSTEADY = "gives another result each time"
 _USUAL = {"LC_ALL": "C.UTF-8", "LANG": "C.UTF-8"}
 _MOVED = Way(
@@ -76,10 +78,12 @@ class OutcomeProbe:
     def examine(self) -> None:
         """Repeat the calls in a plain bare interpreter and in one where everything else is moved."""
         calls = chosen(self.recording.calls)
-        outcomes = self.bare.run(self.tree, calls, (_PLAIN, _AGAIN, _MOVED))
+        outcomes = self.bare.run(self.tree, calls, (_PLAIN, _REPEATED, _MOVED))
         plain, moved = outcomes["plain"], outcomes["moved"]
+        again = {key: result for key, result in outcomes["again"].items() if key[1] != "repeated"}
         self._note_probed(calls, plain)
-        self._judge_runner(calls, plain, outcomes["again"])
+        self._judge_repeats(calls, plain, {key: outcomes["again"][key] for key in outcomes["again"].keys() - again})
+        self._judge_runner(calls, plain, again)
         self._judge_equality(calls, plain)
         self._judge_moved(calls, plain, moved)
 
@@ -92,6 +96,28 @@ class OutcomeProbe:
                 self.left_out.setdefault(call.function, result.left_out if result else "gave no outcome")
         for function in self.probed:
             self.left_out.pop(function, None)
+
+    # Many calls --------------------------------------------------------------------------------------------------
+
+    def _judge_repeats(self, calls: Sequence[RecordedCall], plain: Outcomes, repeated: Outcomes) -> None:
+        """Find functions that give the tests' answer in some calls, and base's answer to the same input in others."""
+        if not repeated:
+            return
+        fewer, keys = _only(calls, sorted(repeated))
+        numbers = sorted({key[0] for key in repeated})
+        before = self.bare.run(self.base, [_as_on_base(call) for call in fewer], (_PLAIN,))["plain"]
+        shown = []
+        for key in keys:
+            number, call = numbers[key[0]], fewer[key[0]]
+            first, later, old = plain.get((number, "raw")), repeated[number, "repeated"], before.get((key[0], "raw"))
+            if (
+                first is not None
+                and old is not None
+                and old.text in (first.text, later.text)
+                and first.text != later.text
+            ):
+                shown.append(("only in some of many calls", "suspect", call, first, later))
+        self._report_each("only-in-these-surroundings", shown)
 
     # The runner --------------------------------------------------------------------------------------------------
 
@@ -137,7 +163,9 @@ class OutcomeProbe:
         ]
         if not keys:
             return
-        fewer, keys = _only(calls, keys)
+        fewer, keys = self._without_clock_readers(*_only(calls, keys))
+        if not keys:
+            return
         again = self.stand_ins(self.tree, fewer, True)
         functions = {call.function: call.function._replace(line=call.function.base_line) for call in fewer}
         tests = list(dict.fromkeys(call.test for call in fewer if call.test))
@@ -154,6 +182,21 @@ class OutcomeProbe:
                 inside = RepeatedCall("", call.outcome)
                 shown.append(("only inside the test", "suspect", call, inside, again[key]))
         self._report_each("only-in-the-test", shown)
+
+    def _without_clock_readers(
+        self, calls: Sequence[RecordedCall], keys: Sequence[Key]
+    ) -> tuple[list[RecordedCall], list[Key]]:
+        """Leave out calls whose outcome is another one at each date: the test ran at another moment."""
+        _, first, second = _SINGLE[0]
+        dates = self.bare.run(self.tree, calls, (_PLAIN, first, *((second,) if second else ())))
+        same = []
+        for key in keys:
+            at_dates = [outcomes.get(key) for outcomes in dates.values()]
+            if all(_differ(one, other) for one, other in itertools.combinations(at_dates, 2)):
+                self.left_out.setdefault(calls[key[0]].function, "its result depends on the date")
+            else:
+                same.append(key)
+        return _only(calls, same)
 
     def _leave_out_unsteady(self, calls: Sequence[RecordedCall], bare: Outcomes, again: Outcomes) -> None:
         for key, result in bare.items():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +24,7 @@ _LARGEST_FILE = 64 << 20
 _MOST_FILES = 64
 _LONGEST_LINE = 256 << 10
 _RUNNERS = ("pytest", "py.test")
+NOW = math.floor(time.time()) + 0.25  # the moment of all repeated calls; not near the end of a second
 
 
 def random_name() -> str:
@@ -195,4 +198,4 @@ def replay_job(calls: Sequence[RecordedCall], path: Sequence[str], groups: Mappi
         }
         for number, call in enumerate(calls)
     ]
-    return {"calls": listed, "path": list(path)}
+    return {"calls": listed, "path": list(path), "now": NOW}

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from reflectloop.sandbox.mounts import TEMP
-from reflectloop.sandbox.sandbox import Box, SandboxCommand
+from reflectloop.sandbox.sandbox import Box, CommandResult, SandboxCommand
 from reflectloop.verification.check_runner import CheckRunner
 from reflectloop.verification.probing import (
     changed,
@@ -54,6 +55,7 @@ class NeighbourProbe:
     tree: str
     recording: Recording
     changes: Sequence[ChangedFile]
+    note: Callable[[str, str, CommandResult, Path], None]  # writes evidence: claim, tree, result, log
 
     def examine(self) -> NeighbourReport:
         """Run neighbours of the recorded inputs on base and patch, and judge the answers."""
@@ -147,7 +149,12 @@ class NeighbourProbe:
         installed = self.runs.carried.get(tree) or {}
         with self.runs.ground.open(tree, self.base, installed) as box:
             name = programs.lay_programs(box.workspace.tmp)
-            yield _OpenBox(box, name, replays.python_of(self.recording, box), self.runs.new_log("neighbours"))
+            note = functools.partial(self._write_down, tree)
+            yield _OpenBox(box, name, replays.python_of(self.recording, box), self.runs.new_log, note)
+
+    def _write_down(self, tree: str, count: int, done: CommandResult, log: Path) -> None:
+        side = "base" if tree == self.base else "the patch"
+        self.note(f"{count} calls with inputs of the tests, near them and far from them, on {side}", tree, done, log)
 
 
 @dataclass
@@ -155,7 +162,8 @@ class _OpenBox:
     box: Box
     name: str
     python: str
-    log: Path
+    new_log: Callable[[str], Path]
+    note: Callable[[int, CommandResult, Path], None]
     count: int = 0
 
     def run(self, job: Job) -> Sequence[Mapping[str, Any]]:
@@ -166,9 +174,11 @@ class _OpenBox:
         inside = (TEMP if box.view else tmp) / self.name
         file = f"{self.count}.json"
         roots = [os.fspath(top / folder) for folder in job["roots"]]
-        (tmp / self.name / file).write_text(json.dumps({**job, "roots": roots}))
+        (tmp / self.name / file).write_text(json.dumps({**job, "roots": roots, "now": programs.NOW}))
         command = (self.python, "-B", os.fspath(inside / "run_inputs.py"), os.fspath(inside / file))
-        box.run(SandboxCommand(command, box.workspace.repo.resolve(), self.log, _LIMIT_S))
+        log = self.new_log("neighbours")
+        done = box.run(SandboxCommand(command, box.workspace.repo.resolve(), log, _LIMIT_S))
+        self.note(sum(len(function["inputs"]) for function in job["functions"]), done, log)
         return [line for line in programs.read_lines(tmp, (self.name,), f"{file}l") if _is_line(line, job)]
 
 

@@ -115,19 +115,80 @@ def limit_memory() -> None:
         pass
 
 
-def move_clock(days: int) -> None:  # noqa: C901 - one small function for each of the clock's
-    """Let this interpreter believe that it is some days later; values keep their usual types."""
-    shift, span = days * 86400, dt.timedelta(days=days)
-    real_time, real_ns = time.time, time.time_ns
-    real_local, real_gm, real_strftime, real_ctime = time.localtime, time.gmtime, time.strftime, time.ctime
+_TICK_NS = 1000  # each reading of a clock that stands still is a little later
+
+
+class StillClock:
+    """A clock that stands at one moment, for all calls that are compared; sleeping moves it on."""
+
+    def __init__(self, now: float, days: int = 0) -> None:
+        self._ns = int((now + days * 86400) * 10**9)
+        self._replaced: list[tuple[Any, str, Any]] = []
+        self._kinds: dict[int, Any] = {}  # by the identity of the real function or class, what replaces it
+
+    def read_ns(self) -> int:
+        self._ns += _TICK_NS
+        return self._ns
+
+    def read(self) -> float:
+        return self.read_ns() / 10**9
+
+    def start(self) -> None:
+        """Let this interpreter read this clock."""
+        for module, name, value in (*self._functions(), *self._classes()):
+            real = getattr(module, name)
+            self._kinds[id(real)] = value
+            self._replaced.append((module, name, real))
+            setattr(module, name, value)
+
+    def reach(self, top: str) -> None:
+        """Replace what modules of the project imported by name before the clock was started."""
+        for module in list(sys.modules.values()):
+            if not (getattr(module, "__file__", None) or "").startswith(top):
+                continue
+            for name, value in list(vars(module).items()):
+                other = self._kinds.get(id(value))
+                if other is not None and other is not value:
+                    self._replaced.append((module, name, value))
+                    setattr(module, name, other)
+
+    def stop(self) -> None:
+        for module, name, value in reversed(self._replaced):
+            setattr(module, name, value)
+        self._replaced = []
+
+    def _functions(self) -> list[tuple[Any, str, Any]]:
+        real_local, real_gm, real_strftime, real_ctime = time.localtime, time.gmtime, time.strftime, time.ctime
+        real_sleep = time.sleep
+
+        def moment(seconds: Any = None) -> Any:
+            return self.read() if seconds is None else seconds
+
+        def sleep(seconds: Any) -> None:
+            real_sleep(seconds)
+            self._ns += int(seconds * 10**9)
+
+        def strftime(form: str, when: Any = None) -> str:
+            return real_strftime(form, real_local(self.read()) if when is None else when)
+
+        return [
+            (time, "time", self.read),
+            (time, "time_ns", self.read_ns),
+            (time, "localtime", lambda seconds=None: real_local(moment(seconds))),
+            (time, "gmtime", lambda seconds=None: real_gm(moment(seconds))),
+            (time, "ctime", lambda seconds=None: real_ctime(moment(seconds))),
+            (time, "strftime", strftime),
+            (time, "sleep", sleep),
+        ]
+
+    def _classes(self) -> list[tuple[Any, str, Any]]:
+        moved = moved_classes(self.read)
+        return [(dt, "datetime", moved[0]), (dt, "date", moved[1])]
+
+
+def moved_classes(read: Callable[[], float]) -> tuple[Any, Any]:  # noqa: C901 - two small classes
+    """Return `datetime` and `date` that read another clock; values keep their usual types."""
     real_datetime, real_date = dt.datetime, dt.date
-    module: Any = time
-    module.time = lambda: real_time() + shift
-    module.time_ns = lambda: real_ns() + shift * 10**9
-    module.localtime = lambda seconds=None: real_local(real_time() + shift if seconds is None else seconds)
-    module.gmtime = lambda seconds=None: real_gm(real_time() + shift if seconds is None else seconds)
-    module.ctime = lambda seconds=None: real_ctime(real_time() + shift if seconds is None else seconds)
-    module.strftime = lambda form, moment=None: real_strftime(form, module.localtime() if moment is None else moment)
 
     class Kind(type):
         real: Any = None
@@ -152,15 +213,15 @@ def move_clock(days: int) -> None:  # noqa: C901 - one small function for each o
 
         @classmethod
         def now(cls, tz: Any = None) -> Any:
-            return real_datetime.now(tz) + span
+            return real_datetime.fromtimestamp(read(), tz)
 
         @classmethod
         def utcnow(cls) -> Any:
-            return real_datetime.now(dt.UTC).replace(tzinfo=None) + span
+            return real_datetime.fromtimestamp(read(), dt.timezone.utc).replace(tzinfo=None)  # noqa: UP017 - as in 3.8
 
         @classmethod
         def today(cls) -> Any:
-            return real_datetime.now() + span  # noqa: DTZ005
+            return real_datetime.fromtimestamp(read())  # noqa: DTZ006
 
     class MovedDate(real_date, metaclass=Kind):  # type: ignore[valid-type,misc]
         real = real_date
@@ -170,7 +231,7 @@ def move_clock(days: int) -> None:  # noqa: C901 - one small function for each o
 
         @classmethod
         def today(cls) -> Any:
-            return (real_datetime.now() + span).date()  # noqa: DTZ005
+            return real_datetime.fromtimestamp(read()).date()  # noqa: DTZ006
 
     for moved, real in ((MovedDateTime, real_datetime), (MovedDate, real_date)):
         for name in ("fromisoformat", "fromtimestamp", "fromordinal", "strptime", "combine", "utcfromtimestamp"):
@@ -178,5 +239,4 @@ def move_clock(days: int) -> None:  # noqa: C901 - one small function for each o
                 setattr(moved, name, getattr(real, name))
         moved.__name__ = moved.__qualname__ = real.__name__
         moved.__module__ = "datetime"
-    module = dt
-    module.datetime, module.date = MovedDateTime, MovedDate
+    return MovedDateTime, MovedDate

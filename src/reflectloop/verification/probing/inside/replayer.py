@@ -4,7 +4,7 @@ The project's Python runs this file: standard library of 3.8 only. `python repla
 tests call `replay_group`. JOB is a JSON file:
 
     {"calls": [{"id": 0, "group": "g1", "module", "qualname", "line", "args", "kwargs", "first", "argv", "env"}, ...],
-     "path": ["src", ""], "top": "/folder/of/the/package", "out": "/file", "limit_s": 2.0,
+     "path": ["src", ""], "top": "/folder/of/the/package", "out": "/file", "limit_s": 2.0, "now": 1790000000.5,
      "moved": {"days": 767, "thread": true, "argv": "name"}}
 
 Each outcome is a JSON line {"id", "which": "raw" or "public", "outcome", "after", "equal": "why"}: `raw` is the
@@ -24,6 +24,7 @@ import random
 import signal
 import sys
 import threading
+import time
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -39,13 +40,16 @@ else:
     del sys.path[0]
 
 _LOST = "cannot be reached by its name"
+_OFTEN_S = 1.0  # processor time for calls that are made many times over
+_SIMPLE = (int, str, bool, type(None))
 
 
 class CallReplayer:
     """Repeats the calls of one job."""
 
-    def __init__(self, job: dict[str, Any]) -> None:
+    def __init__(self, job: dict[str, Any], clock: guard.StillClock | None = None) -> None:
         self.job = job
+        self.clock = clock  # for modules that were imported before it was started
         self.limit_s = float(job.get("limit_s", 2.0))
         self.moved: dict[str, Any] = job.get("moved") or {}
         self.descriptor = os.open(job["out"], os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -57,6 +61,33 @@ class CallReplayer:
         for call in self.job["calls"]:
             if group is None or call.get("group") == group:
                 self._repeat(call)
+        if self.moved.get("repeat"):
+            self._repeat_often(int(self.moved["repeat"]))
+
+    def _repeat_often(self, times: int) -> None:
+        """Make the calls of each function many times over, and write down where an answer changes."""
+        functions: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        for call in self.job["calls"]:
+            functions.setdefault((call["module"], call["qualname"]), []).append(call)
+        ends = time.process_time() + _OFTEN_S
+        for calls in functions.values():
+            self.guard.run(lambda calls=calls: self._often(calls, times, ends), _OFTEN_S * 4)  # type: ignore[misc]
+
+    def _often(self, calls: list[dict[str, Any]], times: int, ends: float) -> None:
+        """Compare by text, or by value where that needs no code of the project."""
+        first: dict[int, Any] = {}
+        prepared = [item for call in calls if (item := _prepared(call)) is not None]
+        for number in range(times if prepared else 0):
+            call, target = prepared[number % len(prepared)]
+            if time.process_time() > ends:
+                return
+            answer = _answer_of(call, target)
+            if answer is None:
+                return  # an answer that cannot be compared
+            if first.setdefault(call["id"], answer) != answer:
+                line = {"id": call["id"], "which": "repeated", "outcome": answer[1], "count": number + 1}
+                os.write(self.descriptor, (json.dumps(line) + "\n").encode())
+                return
 
     def _repeat(self, call: dict[str, Any]) -> None:
         for which in ("raw", "public"):
@@ -69,6 +100,8 @@ class CallReplayer:
         try:
             self._set_surroundings(call)
             module = importlib.import_module(call["module"])
+            if self.clock:
+                self.clock.reach(os.path.join(os.path.realpath(self.job["top"]), ""))
             args = [plain_data.decode(value) for value in call["args"]]
             kwargs = {name: plain_data.decode(value) for name, value in call["kwargs"]}
             target = _target(module, call, args, which)
@@ -151,6 +184,29 @@ class CallReplayer:
         if dict(os.environ) != self.environ:
             os.environ.clear()
             os.environ.update(self.environ)
+
+
+def _prepared(call: dict[str, Any]) -> tuple[dict[str, Any], Any] | None:
+    try:
+        args = [plain_data.decode(value) for value in call["args"]]
+        target = _target(importlib.import_module(call["module"]), call, args, "raw")
+    except Exception:
+        return None
+    return (call, target) if target is not None else None
+
+
+def _answer_of(call: dict[str, Any], target: Any) -> tuple[str, dict[str, Any]] | None:
+    """Return what a call answers, with its type; None if that is no plain value."""
+    args = [plain_data.decode(value) for value in call["args"]]
+    kwargs = {name: plain_data.decode(value) for name, value in call["kwargs"]}
+    try:
+        value = target(*args, **kwargs)
+    except Exception as fault:
+        return "raises", described_exception(fault)
+    if inspect.iscoroutine(value) or inspect.isgenerator(value):
+        value.close()
+        return None
+    return type(value).__name__, {"value": value if type(value) in _SIMPLE else plain_data.describe(value)}
 
 
 def _written(args: list[Any]) -> list[Any] | None:
@@ -339,7 +395,12 @@ def replay_group(group: str) -> None:
     job["out"] = os.path.join(here, "outcomes.jsonl")
     for folder in reversed(job["path"]):
         _first_in_path(os.path.normpath(os.path.join(job["top"], folder)))
-    CallReplayer(job).run(group)
+    clock = guard.StillClock(job["now"])
+    clock.start()
+    try:
+        CallReplayer(job, clock).run(group)
+    finally:
+        clock.stop()
 
 
 def _first_in_path(folder: str) -> None:
@@ -354,8 +415,8 @@ def main(path: str) -> None:
     sys.path[:1] = [os.path.normpath(os.path.join(job["top"], folder)) for folder in job["path"]]
     sys.argv[:] = [moved.get("argv") or "main.py"]
     _leave_no_name()
-    if moved.get("days"):
-        guard.move_clock(int(moved["days"]))
+    if job.get("now"):
+        guard.StillClock(job["now"], int(moved.get("days") or 0)).start()
     guard.limit_memory()
     os.chdir(job["top"])
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)

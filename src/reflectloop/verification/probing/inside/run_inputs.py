@@ -2,7 +2,7 @@
 
 The project's Python runs this file: standard library of 3.8 only. Standard input is a job: {"roots": [...], "changed":
 {file: [[first line, last line], ...]}, "functions": [{"file", "module", "qualname", "first", "inputs": [{"args",
-"kwargs", "own"}]}], "steps", "call_s", "seconds"}. Standard output is one line of JSON for each input.
+"kwargs", "own"}]}], "steps", "call_s", "seconds", "now"}. Standard output is one line of JSON for each input.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if not __package__:  # started as a program
     importlib.import_module(__package__)
 
 from . import equality, plain_data  # noqa: E402 - after the package is known
-from .guard import Guard, limit_memory  # noqa: E402
+from .guard import Guard, StillClock, limit_memory  # noqa: E402
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
 _LONGEST_TEXT = 300
@@ -338,6 +338,8 @@ def run(job: dict[str, Any], emit: Callable[[dict[str, Any]], None]) -> None:
     steps, guard = StepCounter(roots[0], changed), Guard()
     sys.path[:0] = roots
     sys.dont_write_bytecode = True
+    if job.get("now"):
+        StillClock(job["now"]).start()
     clock = TimeBudget(job["seconds"])
     for at, wanted in enumerate(job["functions"]):
         guard.active = True
