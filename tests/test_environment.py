@@ -18,7 +18,7 @@ from reflectloop.verification import environment_key
 from reflectloop.verification.check_runner import CheckRunner, hanging_test, last_started
 from reflectloop.verification.fresh_workspaces import hash_seed
 from reflectloop.verification.result import Outcome, Type, VerificationResult
-from reflectloop.verification.stable_ids import HiddenIds, match_unstable_ids
+from reflectloop.verification.stable_ids import HiddenIds, match_unstable_ids, renumbered
 from reflectloop.workspace import carry
 from support import Answer, Repo, reflectloop
 
@@ -404,6 +404,19 @@ def test_ids_with_a_time_are_matched_by_the_rest_of_them() -> None:
     unstable = match_unstable_ids(first, second, patch)
     assert unstable.rename(patch) == outcomes("t[11-15-2026 19:32:23]", "t[x-0x7f01]", "u[1]")
     assert unstable.missing == (), "u[2] is on base each time: that the patch lacks it is not explained"
+
+
+def test_ids_that_hold_the_place_of_a_parameter_are_matched_without_it() -> None:
+    known = ["t[10:20-expected0-None]", "t[11-expected1-%H]", "t[12-expected2-%M]", "t[utf8]", "u[expected5]"]
+    names = ("t[10:20-expected2-None]", "t[11-None-%H]", "t[12-expected0-%M]", "t[utf16]", "u[expected7]")
+    result = VerificationResult(ok=True, type="passed", summary="", tests=outcomes(*names))
+    assert list(renumbered(result, known).tests) == [
+        "t[10:20-expected0-None]",
+        "t[11-None-%H]",
+        "t[12-expected2-%M]",
+        "t[utf16]",
+        "u[expected7]",
+    ]
 
 
 def test_random_words_are_matched_by_their_test_and_worse_outcomes_stay_worse() -> None:

@@ -259,6 +259,11 @@ def test_a_new_function_that_computes_is_not(tmp_path: Path) -> None:
         ("    def __eq__(self, other):\n        return 1 < 2\n", "equal-to-everything"),
         ("    def __eq__(self, other):\n        return abs(int(self) - int(other)) < 5\n", "equal-to-everything"),
         ("    def __eq__(self, other):\n        return other in (4, 9)\n", "own-equality"),
+        (
+            "    def __eq__(self, other):\n        return len(repr(other)) <= len(repr(self)) + 99\n",
+            "equal-to-everything",
+        ),
+        ("    def __eq__(self, other):\n        return len(repr(other)) == len(repr(self))\n", "equal-to-everything"),
     ],
 )
 def test_a_value_that_is_equal_to_others_is_named(tmp_path: Path, body: str, rule: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -105,6 +106,14 @@ def test_a_value_can_be_made_again_from_its_json(value: object) -> None:
     assert plain_data.same(plain_data.encode_argument(again), written)
     if value == value:  # noqa: PLR0124 - not for nan
         assert again == value
+
+
+@pytest.mark.parametrize(
+    "match", [re.match("(a+)b?", "aac"), re.compile(b"c").search(b"aac", 1), re.fullmatch("x|xy", "xy")]
+)
+def test_a_match_is_made_again_by_matching_again(match: re.Match[Any]) -> None:
+    again = plain_data.decode(json.loads(json.dumps(plain_data.encode_argument(match))))
+    assert (again.span(), again.groups(), again.re) == (match.span(), match.groups(), match.re)
 
 
 class Liar(int):

@@ -39,7 +39,7 @@ from reflectloop.verification.run_extras import RunExtras
 from reflectloop.verification.seal import JudgingFiles
 from reflectloop.verification.sealed_trees import VerificationInput, lay_out
 from reflectloop.verification.setup_code import of_setup
-from reflectloop.verification.stable_ids import match_unstable_ids
+from reflectloop.verification.stable_ids import match_unstable_ids, renumbered
 from reflectloop.verification.test_only_files import find_test_only_files
 from reflectloop.verification.used_files import find_used_files
 from reflectloop.verification.verdict import (
@@ -74,6 +74,7 @@ class SealedVerification:
     _attempts: dict[tuple[str, ...], int] = field(default_factory=dict)
     _ran_now: bool = False  # True if a check ran on the change in this verification
     _limits: dict[str, float] = field(default_factory=dict)  # seconds, by check, from the time that base took
+    _test_ids: dict[str, frozenset[str]] = field(default_factory=dict)  # by check, those of its first run
 
     def judge(self) -> Verdict:
         """Run all checks and return the verdict."""
@@ -514,6 +515,9 @@ class SealedVerification:
         extras: RunExtras | None = None,
     ) -> dict[str, CheckRun]:
         ran = self.runs.on(tree, checks, description, only, attempt, self._limits, extras)
+        for name, run in ran.items():
+            known = self._test_ids.setdefault(name, frozenset(run.result.tests))
+            ran[name] = run._replace(result=renumbered(run.result, known))
         for check in checks:
             self._note(check, ran[check.name], description)
         return ran

@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import re
 import secrets as random_bytes
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -188,3 +188,44 @@ def _without_volatile(name: str) -> str:
 def _test_of(name: str) -> str:
     """Return the test without its parameters."""
     return name.partition("[")[0] if "[" in name else _without_volatile(name)
+
+
+# Ids that hold the place of a parameter ------------------------------------------------------------------------------
+
+_NUMBERED = re.compile(r"(?<=[\[-])([A-Za-z_]\w*?)(\d+)(?=[\]-])")
+
+
+def renumbered(result: VerificationResult, known: Iterable[str]) -> VerificationResult:
+    """Return a result with the ids of an earlier run, where ids differ only in the places of their parameters.
+
+    pytest names a parameter that is no text or number by its place, as in `test_parse[12:30-expected19]`. Where the
+    parameters are a set, the places follow its order, which memory addresses may change from run to run.
+    """
+    first = frozenset(known)
+    new = [name for name in result.tests if name not in first and "[" in name]
+    if not new:
+        return result
+    counts = Counter(_test_of(name) for name in first)
+    waiting: dict[str, list[str]] = defaultdict(list)
+    for name in sorted(first - result.tests.keys()):
+        waiting[_without_place(name, counts)].append(name)
+    arrived: dict[str, list[str]] = defaultdict(list)
+    for name in sorted(new):
+        arrived[_without_place(name, counts)].append(name)
+    renamed = {
+        name: old
+        for form, names in arrived.items()
+        if form not in names and len(names) == len(waiting.get(form, ()))
+        for name, old in zip(names, waiting[form], strict=True)
+    }
+    details = [
+        detail.model_copy(update={"test": renamed.get(detail.test or "", detail.test)}) for detail in result.details
+    ]
+    tests = {renamed.get(name, name): outcome for name, outcome in result.tests.items()}
+    return result.model_copy(update={"tests": tests, "details": tuple(details)}) if renamed else result
+
+
+def _without_place(name: str, counts: Mapping[str, int]) -> str:
+    """Return an id without numbers that may be the place of a parameter."""
+    most = counts.get(_test_of(name), 0)
+    return _NUMBERED.sub(lambda match: f"{match[1]}#" if int(match[2][:9]) < most else match[0], name)

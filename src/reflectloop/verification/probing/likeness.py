@@ -199,8 +199,8 @@ def _texts(read: _Reader, place: str | None, inputs: Iterable[CallInput]) -> Ite
 
 
 def _raw(given: CallInput, place: str | None) -> str | None:
-    values = [value for name, value in _arguments(given) if place in (None, name)]
-    if not values or any(isinstance(value, FixedValue) for value in values):
+    values = [value for name, value in _arguments(given) if place in (None, name) and not isinstance(value, FixedValue)]
+    if not values:
         return None
     return str(values[0]) if len(values) == 1 else str(tuple(values))
 

@@ -11,13 +11,14 @@ from typing import Any, Callable  # noqa: UP035 - as in 3.8
 _PLAIN = (int, float, str, bytes, list, tuple, dict, set, frozenset, bool, type(None), complex)
 _CONTAINERS: tuple[Any, ...] = (list, tuple, set, frozenset)
 _MOST = 200  # values that are looked at
-_CHANGED: dict[type, Callable[[Any], Any]] = {
-    int: lambda value: int.__add__(value, 1),
-    float: lambda value: float.__add__(value, 1.5),
-    str: lambda value: str.__add__(value, "~"),
-    bytes: lambda value: bytes.__add__(value, b"~"),
-    list: lambda value: list.__add__(value, [None]),
-    tuple: lambda value: tuple.__add__(value, (None,)),
+# Values that differ as data, some of them as long as the value when they are shown.
+_CHANGED: dict[Any, Callable[[Any], list[Any]]] = {
+    int: lambda value: [int.__add__(value, 1), int.__add__(value, -1), int.__add__(int.__mul__(value, 2), 1)],
+    float: lambda value: [float.__add__(value, 1.5), float.__add__(float.__mul__(value, 2.0), 1.0)],
+    str: lambda value: [str.__add__(value, "~"), "~" * max(1, str.__len__(value))],
+    bytes: lambda value: [bytes.__add__(value, b"~"), b"~" * max(1, bytes.__len__(value))],
+    list: lambda value: [list.__add__(value, [None]), [None] * (list.__len__(value) or 1)],
+    tuple: lambda value: [tuple.__add__(value, (None,)), (None,) * (tuple.__len__(value) or 1)],
 }
 
 
@@ -49,10 +50,9 @@ def _fault(item: Any, changed_files: tuple[str, ...]) -> str | None:
     if _equal(item, Sentinel()):
         return "sentinel"
     for kind, change in _CHANGED.items():
-        if isinstance(item, kind) and not isinstance(item, bool):
-            other = change(item)
-            if type(other) is kind and _equal(item, other):
-                return "changed copy"
+        others = change(item) if isinstance(item, kind) and not isinstance(item, bool) else []
+        if any(kind.__eq__(item, other) is False and _equal(item, other) for other in others):
+            return "changed copy"
     for name in ("__eq__", "__ne__"):
         method = getattr(type(item), name, None)
         code = getattr(method, "__code__", None)

@@ -19,6 +19,7 @@ the call opened some; `states` are hashes of the plain variables of the project'
     {"range": [0, 9, 1]} {"slice": [VALUE, VALUE, VALUE]} {"ellipsis": null} {"decimal": "1.0"} {"fraction": ["1", "2"]}
     {"datetime": "iso", "fold": 0} {"date": "iso"} {"time": "iso"} {"timedelta": [days, seconds, microseconds]}
     {"path": "PurePosixPath", "text": "a/b"} {"uuid": "..."} {"enum": "pkg.mod:Color", "name": "RED"}
+    {"match": [PATTERN, FLAGS, TEXT, POS, ENDPOS, START, END]}    a match of a regular expression
     {"pickle": "base64", "type": "pkg.mod:Cls"}                   an argument that is an object of another type
     {"object": "pkg.mod:Cls", "of": VALUE, "fields": [[NAME, VALUE], ...]}   a result that is such an object
     {"opaque": "pkg.mod:Cls"}                                     a result that cannot be described
@@ -38,6 +39,7 @@ import io
 import json
 import pathlib
 import pickle
+import re
 import sys
 import uuid
 from collections.abc import Callable
@@ -177,6 +179,27 @@ def _time(value: Any) -> Any:
     return {"time": value.isoformat()}
 
 
+def _match(value: Any) -> Any:
+    if len(value.string) > LARGEST // 4 or len(value.re.pattern) > LARGEST // 4:
+        raise NotPlainData("too large")
+    of_text = isinstance(value.string, str)
+    texts = [text if of_text else {"bytes": _latin(text)} for text in (value.re.pattern, value.string)]
+    out = {"match": [texts[0], value.re.flags, texts[1], value.pos, value.endpos, *value.span()]}
+    _read_match(out)
+    return out
+
+
+def _read_match(value: Any) -> Any:
+    """Match again, in the way that leads to the same place."""
+    pattern, flags, text, pos, endpos, start, end = value["match"]
+    made = re.compile(decode(pattern), flags)
+    for way in (made.match, made.fullmatch, made.search):
+        match = way(decode(text), pos, endpos)
+        if match is not None and match.span() == (start, end):
+            return match
+    raise NotPlainData("a match that cannot be made again")
+
+
 _WRITERS: dict[type, Callable[[Any], Any]] = {
     float: lambda value: {"float": repr(value)},
     complex: lambda value: {"complex": [repr(value.real), repr(value.imag)]},
@@ -191,6 +214,7 @@ _WRITERS: dict[type, Callable[[Any], Any]] = {
     dt.time: _time,
     dt.timedelta: lambda value: {"timedelta": [value.days, value.seconds, value.microseconds]},
     uuid.UUID: lambda value: {"uuid": str(value)},
+    re.Match: _match,
 }
 for _name in _PATHS:
     _WRITERS[getattr(pathlib, _name)] = lambda value: {"path": type(value).__name__, "text": str(value)}
@@ -362,6 +386,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "timedelta": lambda value: dt.timedelta(*value["timedelta"]),
     "path": lambda value: getattr(pathlib, value["path"])(value["text"]),
     "uuid": lambda value: uuid.UUID(value["uuid"]),
+    "match": _read_match,
     "enum": lambda value: _find_class(value["enum"]).__members__[value["name"]],
     "pickle": lambda value: pickle.loads(base64.b64decode(value["pickle"])),  # noqa: S301 - made and read in the box
 }

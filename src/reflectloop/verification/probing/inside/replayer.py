@@ -345,13 +345,9 @@ def equal_to_everything(value: Any, depth: int = 0) -> str:
     if kind.__module__ == "builtins" or getattr(kind, "__eq__", None) is object.__eq__:
         return ""
     others: list[Any] = [_Unique(), "\x00%x" % id(value), -(id(value) << 20) - 7]
-    if all(_equals(value, other) for other in others[:2]) or _all_equal(value, _changed_copies(value)):
+    if all(_equals(value, other) for other in others[:2]) or any(_equals(value, o) for o in _changed_copies(value)):
         return plain_data.type_name(kind)
     return ""
-
-
-def _all_equal(value: Any, others: list[Any]) -> bool:
-    return bool(others) and all(_equals(value, other) for other in others)
 
 
 def _equals(value: Any, other: Any) -> bool:
