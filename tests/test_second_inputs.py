@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,6 +43,32 @@ def test_a_real_fix_passes_and_the_verdict_says_that_its_function_was_probed(pro
     answer = verify(project)
     assert answer["decision"] == "PASS"
     assert "probed 1 of 1 changed functions on inputs near those of the tests" in answer["notes"]
+
+
+def test_evidence_names_every_run_and_no_outcome_is_asked_for_a_third_time(project: Repo) -> None:
+    project.write("calc.py", BASE.replace(" - 1", ""))
+    verify(project)
+    claims = [record["claim"] for record in _records(project)]
+    assert sum("red on base, once more" in claim for claim in claims) == 1
+    probed = [record for record in _records(project) if "near them and far from them" in record["claim"]]
+    assert {record["claim"].rpartition(" ")[2] for record in probed} == {"base", "patch"}
+    assert all(record["output_sha256"] and (_evidence(project).parent / record["log"]).exists() for record in probed)
+
+
+def test_a_change_that_is_refused_anyway_is_not_probed(project: Repo) -> None:
+    project.write("calc.py", BASE.replace("def", "# a comment\ndef").replace("- 1", "- 1 - 0"))
+    assert verify(project)["decision"] == "RETRY"
+    claims = [record["claim"] for record in _records(project)]
+    assert [claim.partition(":")[0] for claim in claims] == ["unittest on base", "unittest on base + patch, sealed"]
+
+
+def _records(repo: Repo) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in _evidence(repo).read_text().splitlines()]
+
+
+def _evidence(repo: Repo) -> Path:
+    (path,) = (repo.path / ".reflectloop").rglob("evidence.jsonl")
+    return path
 
 
 def test_a_table_of_the_tests_answers_is_put_to_a_person_with_inputs_side_by_side(project: Repo) -> None:
