@@ -19,6 +19,7 @@ from reflectloop.terms import wrong_shape
 from reflectloop.workspace.generated_files import GENERATED_BY
 
 _LARGEST = 16 << 20
+_VERSIONS = (("schemaVersion",), ("schema_version",), ("version",), ("schema",))  # keys of formats that are not ours
 _TOP = re.compile(r"[0-9]{1,9}")
 _STATUS = {
     "pending": "todo",
@@ -224,7 +225,11 @@ def read(path: Path) -> TriflowState:
     try:
         state = TriflowState.model_validate(value)
     except ValidationError as fault:
-        raise _refused(path, map(_message, fault.errors(include_url=False))) from fault
+        # A list whose items are faulty is also called too short, which would only confuse.
+        errors = [
+            error for error in fault.errors(include_url=False) if error["type"] != "too_short" or not error["input"]
+        ]
+        raise _refused(path, map(_message, errors)) from fault
     faults = list(_meaning(state))
     if faults:
         raise _refused(path, faults)
@@ -243,6 +248,10 @@ def _refused(path: Path, reported: Iterable[tuple[str, str]]) -> InvalidInput:
 
 def _message(error: ErrorDetails) -> tuple[str, str]:
     """Return the place, such as `steps[0].title`, and what is wrong there."""
+    if error["type"] == "extra_forbidden" and error["loc"] in _VERSIONS:
+        return _place(
+            error["loc"]
+        ), f"it was written by another version ({error['input']!r}), which this one cannot read"
     if error["type"] == "extra_forbidden":
         return _place(error["loc"]), "unknown key"
     # Drop which of two allowed types was tried.

@@ -8,6 +8,7 @@ from typing import Any
 from reflectloop.plan.reading import PlanSource
 from reflectloop.plan.strict_yaml import Path, YamlDocument, dotted
 
+_NOT_TEXT = "must be text; put it in quotes"
 _NOTES = ("unified_goal", "constraints", "guardrails", "rollback")
 _POLICIES = {
     "pytest": "test",
@@ -23,6 +24,18 @@ _POLICIES = {
     "none": "none",
     "custom": "custom",
 }
+_STATES = (
+    "pending",
+    "in_progress",
+    "running",
+    "doing",
+    "done",
+    "completed",
+    "failed",
+    "blocked",
+    "skipped",
+    "cancelled",
+)
 _TOOLS = {"grep": "search", "rg": "search", "find": "search", "bash": "run", "shell": "run", "run_cmd": "run"}
 
 
@@ -60,7 +73,10 @@ def _reflectloop_step(reading: PlanSource, step: dict[str, Any], place: Path, ta
     out = _rename(reading, step, known, place, target)
     out["commands"] = out.get("commands") or []
     action = step.get("action", step.get("title", ""))
-    if isinstance(action, str) and action.strip():
+    if not isinstance(action, str):
+        name = "action" if "action" in step else "title"
+        reading.faults.append(reading.fault((*place, name), _NOT_TEXT))
+    elif action.strip():
         out["title"] = action.strip().splitlines()[0]
         if not out["commands"]:
             out["agent"] = {"role": "executor", "prompt": action}
@@ -94,7 +110,10 @@ def _track(reading: PlanSource, body: dict[str, Any], place: Path) -> None:
 
 
 def _policy(reading: PlanSource, policy: object) -> None:
-    name = str(policy).removeprefix("run_").lower()
+    if not isinstance(policy, str):
+        reading.faults.append(reading.fault(("verification_policy",), _NOT_TEXT))
+        return
+    name = policy.removeprefix("run_").lower()
     mode = _POLICIES.get(name)
     if mode is None or mode == "none":
         reading.warnings.append(
@@ -112,10 +131,13 @@ def _orchestrator_step(reading: PlanSource, step: dict[str, Any], place: Path, t
     if isinstance(tools, list):
         tools = [_TOOLS.get(tool, tool) if isinstance(tool, str) else tool for tool in tools]
     out["title"] = text.splitlines()[0] if isinstance(text, str) and text else ""
-    out["agent"] = {"role": "executor", "prompt": text, "tools": tools}
+    out["agent"] = {"role": "executor", "tools": tools} | ({"prompt": text} if "description" in step else {})
     reading.names[*target, "agent", "prompt"] = (*place, "description")
     reading.names[*target, "agent", "tools"] = (*place, "tools_expected")
-    if step.get("status") not in (None, "pending"):
+    if step.get("status") not in (None, *_STATES):
+        known = ", ".join(_STATES)
+        reading.faults.append(reading.fault((*place, "status"), f"{step['status']!r} is no state; known: {known}"))
+    elif step.get("status") not in (None, "pending"):
         reading.warnings.append(
             f"{dotted(place)}: status {step['status']!r} is ignored; the journal decides what is done"
         )

@@ -94,7 +94,8 @@ def _ticket(path: Path, value: dict[str, Any]) -> Ticket:
     try:
         ticket = Ticket.model_validate(fields)
     except ValidationError as refused:
-        faults = [_fault(error) for error in refused.errors()]
+        # A list whose items are faulty is also called too short, which would only confuse.
+        faults = [_fault(error) for error in refused.errors() if error["type"] != "too_short" or not error["input"]]
     name = value.get("ticket_id")
     if isinstance(name, str) and not TICKET_ID.fullmatch(name):
         faults.append(Fault("ticket_id", None, "must be rewind_ and letters, digits, _ or -", InvalidInput.code))

@@ -18,6 +18,7 @@ from reflectloop.engine.run.recovery import MOST_INTERRUPTIONS
 from reflectloop.engine.steps import agent_executor, execution, planner_context, prompts, run_failure, step_request
 from reflectloop.engine.steps.agent_executor import UNANSWERED, AgentTask
 from reflectloop.engine.steps.execution import AgentProblem, StepObserver, StepResult
+from reflectloop.engine.tasks.task_journal import DEEPEST_SPLIT
 from reflectloop.errors import AgentUnavailable, GateRejected, NeedsInput
 from reflectloop.fileops.plan_ops import NewStep
 from reflectloop.fileops.request import FileopsRequest
@@ -29,7 +30,6 @@ from reflectloop.terms import Role
 from reflectloop.verification import evidence
 from reflectloop.workspace import patch
 
-_DEEPEST = 1  # how often a part of a step may be split again
 _LONGEST = 15_000
 _SILENT = StepObserver(lambda _step, _text: None, lambda _step, _data: None)
 
@@ -148,7 +148,7 @@ def _split(attempt: StepAttempt, parts: Sequence[PlannedStep], reason: str) -> A
 
 def _why_not_split(attempt: StepAttempt, parts: Sequence[PlannedStep]) -> str:
     """Return why a step cannot be split so, or nothing."""
-    if attempt.state.id.count(".") > _DEEPEST:
+    if attempt.state.id.count(".") >= DEEPEST_SPLIT:
         return "it is a part of a part already"
     if not FEWEST <= len(parts) <= MOST:
         return f"{len(parts)} parts, where {FEWEST} to {MOST} are wanted"

@@ -13,7 +13,7 @@ from reflectloop.artifacts import views
 from reflectloop.engine.requests.request_log import attempt_at_work
 from reflectloop.engine.steps import execution
 from reflectloop.engine.steps.execution import StepObserver
-from reflectloop.engine.tasks.task_journal import Base, NewTask, TaskJournal
+from reflectloop.engine.tasks.task_journal import DEEPEST_SPLIT, Base, NewTask, TaskJournal
 from reflectloop.fileops.ops_context import Data, EngineEvidence, PersonNeeded, Refusal, SplitNeeded
 from reflectloop.fileops.plan_ops import AppendSteps, ApplySplit, Finalize, MarkBlocked, PlanInit, Preflight
 from reflectloop.plan.model import Plan, Step, command_text
@@ -29,7 +29,6 @@ from reflectloop.workspace.folders import Folders
 _SHOWN = 300  # characters of a command or an output
 # What the protocol lets a caller ask to be looked at after a step was finalized.
 _KNOWN_VERIFICATIONS = frozenset(("", "verify_pointer_moved"))
-_DEEPEST_SPLIT = 2  # dots in the id of a step that cannot be split again
 _SILENT = StepObserver(lambda _step, _text: None, lambda _step, _data: None)
 
 
@@ -82,7 +81,7 @@ class TaskOps:
             answer = f"reflectloop answer {step.id} TEXT"
             raise PersonNeeded(step.reason or "the step is blocked", step=step.id, unblock=step.unblock, answer=answer)
         attempts = self.journal.plan().limits.step_attempts
-        if step.attempts - step.forgiven >= attempts and step.id.count(".") < _DEEPEST_SPLIT:
+        if step.attempts - step.forgiven >= attempts and step.id.count(".") < DEEPEST_SPLIT:
             raise SplitNeeded(
                 f"step {step.id} had its {attempts} attempts",
                 step=step.id,

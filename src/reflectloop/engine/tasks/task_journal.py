@@ -25,6 +25,7 @@ from reflectloop.workspace.folders import Folders
 
 _ENDED = (TaskState.DONE, TaskState.ABORTED)
 Drafts = Mapping[str, NewStep]
+DEEPEST_SPLIT = 2  # dots in the id of a step that cannot be split again
 
 
 class NewTask(NamedTuple):
@@ -161,6 +162,8 @@ class TaskJournal:
         step = self.next_step(expected)
         if step.status not in ("pending", "running"):
             raise Refusal(f"step {step.id} is {step.status} and cannot be split", key="step")
+        if step.id.count(".") >= DEEPEST_SPLIT:
+            raise Refusal(f"step {step.id} is a part of a part already", key="step", hint="mark the step blocked")
         names = [f"{step.id}.{number}" for number in range(1, len(parts) + 1)]
         self._add(run, dict(zip(names, parts, strict=True)), step.id, reason)
         return names
