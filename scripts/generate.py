@@ -1,12 +1,14 @@
-"""Writes what is made from code (schemas, the table of codes, the command reference); `--check` only compares."""
+"""Writes what is made from code and data (schemas, codes, commands, the protocols' table); `--check` only compares."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import click
+import protocols
 
 from reflectloop import errors
 from reflectloop.agents import command
@@ -64,7 +66,7 @@ def _block(command: click.Command, context: click.Context) -> str:
     return f"```text\n{command.get_help(context)}\n```\n"
 
 
-GENERATED = {
+GENERATED: dict[str, Callable[[], str]] = {
     "schemas/plan.json": lambda: schema(plan_schema()),
     "schemas/envelope.json": lambda: schema(Envelope.model_json_schema()),
     "schemas/fileops-request.json": lambda: schema(request_schema()),
@@ -78,6 +80,7 @@ GENERATED = {
     "src/reflectloop/policy/rules/index.json": policy_rules.index,
     "docs/codes.md": codes,
     "docs/commands.md": commands,
+    "docs/protocols.md": lambda: protocols.page(HEAD),
 }
 
 
