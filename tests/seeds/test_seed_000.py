@@ -93,3 +93,19 @@ def test_line_125_variables_named_like_credentials_are_said_to_be_set_and_never_
     told = yaml.safe_load(text)["env_status"]
     assert {name: told[name] for name in wanted} == wanted
     assert value not in text
+
+
+def test_line_11_every_output_begins_with_the_envelope_of_the_document(repo: Repo) -> None:
+    wanted = list(yaml.safe_load(samples.text("000-line-15-envelope.yaml"))["envelope"])
+    plan = {"envelope": {"status": "OK"}, "new_plan": {"steps": [{"id": "P-1", "commands": ["exit 3"]}]}}
+    repo.write(".claude/state/thinking/plan.latest.yaml", yaml.safe_dump(plan))
+    answer = repo.run("run", "--json")
+    assert answer.code == 30
+    for name in ("thinking/blocker.latest.yaml", "reflectloop/reflectloop.latest.yaml"):
+        first, told = next(iter(_published(repo, name).items()))
+        assert first == "envelope"
+        assert list(told)[: len(wanted)] == wanted
+        assert told["command"] == "reflectloop"
+    assert next(iter(answer.json)) == "envelope"
+    assert list(answer.envelope)[: len(wanted)] == wanted
+    assert answer.envelope["command"] == "run"  # the command that was typed

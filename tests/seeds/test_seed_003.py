@@ -279,3 +279,28 @@ def test_line_193_a_readme_says_how_templates_are_called(repo: Repo) -> None:
     text = repo.run("template", "--readme").stdout
     assert "reflectloop template run_checks" in text
     assert all(f"`{name}`" in text for name in templates.names() if name != "write_plan_files")
+
+
+def test_line_132_a_split_does_not_shed_the_checks_of_its_step(repo: Repo) -> None:
+    requests = _Requests(repo, {"title": "Write it", "checks": ["test -f src/NEVER.txt"]})
+    requests.begin()
+    parts = {"op": "triflow_state_apply_split", "substeps": [{"title": name, "checks": ["true"]} for name in "abc"]}
+    assert requests.send("split_step", parts)["status"] == "ok"
+    ends = []
+    for _ in range(3):
+        requests.begin()
+        ends.append(requests.send("finalize_step", {"op": "triflow_state_finalize"})["status"])
+    assert ends == ["ok", "ok", "fail"]
+    assert repo.run("resume").code != 0
+    assert repo.run("apply", "--yes").code != 0
+
+
+def test_line_162_an_executor_that_splits_does_not_shed_the_confirmed_checks(repo: Repo) -> None:
+    parts = [{"title": name, "checks": ["true"]} for name in ("a", "b", "c")]
+    crew = Crew(repo).plays(
+        {"role": "executor", "step": "1", "answer": {"control": "split", "reason": "large", "substeps": parts}},
+        {"role": "executor", "ops": [{**WRITE, "content": "wrong = 1\n"}], "answer": {"control": "step_done"}},
+    )
+    result = crew.story()
+    assert result.error is not None
+    assert result.run.steps["1.3"].status != "done"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -252,3 +253,11 @@ def test_line_284_the_cooperation_of_a_task_stands_in_its_report(repo: Repo) -> 
     assert (
         "cooperation: script reviewed its own work: bind another agent to the reviewer" in told["insight"]["feedback"]
     )
+
+
+def test_line_493_the_documents_that_the_protocol_names_are_sections_of_the_page() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "gates.md").read_text()
+    for name in ("verification-pipeline.md", "jie.md", "ding.md", "hui.md", "shi.md"):
+        [line] = [line for line in page.splitlines() if line.startswith(f"| {name}")]
+        for heading in re.findall(r"\(#([\w-]+)\)", line):
+            assert f"\n## {heading.replace('-', ' ').capitalize()}\n" in page
