@@ -178,3 +178,16 @@ def test_line_521_the_pair_of_failure_and_fix_is_kept_with_the_protocols_fields(
     assert list(kept) == list(sample)
     assert kept["error_type"] == sample["error_type"]
     assert "简化查询" in path.read_text()
+
+
+def test_line_640_a_failed_tool_is_told_in_the_protocols_box(repo: Repo) -> None:
+    sample = samples.text("001-line-641-box.txt").splitlines()
+    printed = repo.run("call", "--", "no-such-tool-here").stderr.splitlines()
+    [top] = [number for number, line in enumerate(printed) if line.startswith("┌")]
+    box = printed[top : top + len(sample)]
+    assert [(line[0], line[-1]) for line in box] == [(line[0], line[-1]) for line in sample]
+    assert [box[number] for number in (0, 2, 6)] == [sample[number] for number in (0, 2, 6)]
+    assert "TOOL REFLECTION" in box[1]
+    for line, label in zip(box[3:6], ("Tool: no-such-tool-here", "Error: ", "Action: "), strict=True):
+        assert line.startswith(f"│  {label}")
+        assert len(line) == len(sample[0])
