@@ -169,3 +169,28 @@ def test_scripts_are_read_as_their_shell_reads_them(path: str, text: str, old: s
     findings = [each.what for each in found(path, text, text.replace(old, new)) if each.grade != "note"]
     assert [what in each for each in findings if what] == ([] if what is None else [True])
     assert bool(findings) == bool(what)
+
+
+NOSE = "script:\n  - $NOSE --with-coverage\n  - node run_checks.js --all\nbefore_install:\n  - easy_install nose coverage\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        ("$NOSE --with-coverage", "$NOSE $NOSE_OPTIONS", "`$NOSE $NOSE_OPTIONS` drops `--with-coverage`"),
+        ("easy_install nose coverage", "easy_install nose", None),
+        (
+            "node run_checks.js --all",
+            "./more/lint.sh",
+            "`node run_checks.js --all` is no longer run, and `./more/lint.sh` is new",
+        ),
+        (
+            "node run_checks.js --all",
+            "python run_checks.py --all",
+            "`node run_checks.js --all` became `python run_checks.py --all`",
+        ),
+    ],
+)
+def test_only_similar_commands_are_paired(old: str, new: str, what: str | None) -> None:
+    findings = [each.what for each in found(".travis.yml", NOSE, NOSE.replace(old, new)) if each.grade != "note"]
+    assert [each.partition(" (line")[0] for each in findings] == ([] if what is None else [what])

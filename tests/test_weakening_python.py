@@ -7,6 +7,7 @@ import pytest
 from python_test_diff import BASE, bad, changed, found
 from reflectloop.verification.result import ChangedFile
 from reflectloop.verification.tampering import look
+from reflectloop.verification.tampering.powers import SurroundingFiles
 
 PYTHON = [
     ("def test_price", "@pytest.mark.skip\ndef test_price", "skip-added", "weakening"),
@@ -370,3 +371,38 @@ SET_UPS = [
 def test_a_new_set_up_that_skips_is_named(old: str, new: str) -> None:
     assert changed(old, new) == [("skip-added", "weakening")]
     assert changed(old, new.replace("pytest.skip", "print").replace("raise unittest.SkipTest", "print")) == []
+
+
+WINDOWS = "from shop import price\nfrom shop.compat import WIN\n"
+SKIPPED = "@pytest.mark.skipif({}, reason='no sed')\ndef test_price"
+COMPAT = b"import sys\nWIN = sys.platform.startswith('win')\nSLOW = 'x' in sys.argv\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "compat", "rules"),
+    [
+        ("platform.system() == 'Windows'", "WIN", COMPAT, []),
+        ("platform.system() == 'Windows'", "os.name == 'nt'", COMPAT, []),
+        ("WIN", "sys.platform == 'win32'", COMPAT, []),
+        ("not WIN", "os.name != 'nt'", COMPAT, []),
+        ("WIN", "sys.platform != 'linux'", COMPAT, ["skip-changed"]),
+        ("os.name == 'nt'", "WIN", COMPAT + b"WIN = True\n", ["skip-changed"]),
+        ("os.name == 'nt'", "SLOW", COMPAT, ["skip-changed"]),
+        ("os.name == 'nt'", "WIN", None, ["skip-changed"]),
+    ],
+)
+def test_a_skip_on_a_platform_is_compared_by_its_answers(
+    old: str, new: str, compat: bytes | None, rules: list[str]
+) -> None:
+    base = BASE.replace("from shop import price\n", WINDOWS)
+    sides = [base.replace("def test_price", SKIPPED.format(condition)).encode() for condition in (old, new)]
+    project = SurroundingFiles(head_file={"src/shop/compat.py": compat}.get)
+    findings = look([ChangedFile("tests/test_shop.py", *sides)], {}, project)
+    assert [each.rule for each in findings if each.grade != "note"] == rules
+
+
+def test_a_platform_name_that_the_patch_defines_anew_is_not_believed() -> None:
+    base = BASE.replace("from shop import price\n", WINDOWS)
+    sides = [base.replace("def test_price", SKIPPED.format(text)).encode() for text in ("os.name == 'nt'", "WIN")]
+    changes = [ChangedFile("tests/test_shop.py", *sides), ChangedFile("shop/compat.py", b"WIN = True\n", COMPAT)]
+    assert [each.rule for each in look(changes) if each.path.startswith("tests")] == ["skip-changed"]

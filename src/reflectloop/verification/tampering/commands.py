@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from difflib import SequenceMatcher
 from functools import cache
 from pathlib import PurePosixPath
 from typing import Literal, NamedTuple
@@ -96,7 +97,7 @@ _RUNS_OTHERS = frozenset(
 )
 # Work beside the checks: installations, documentation, releases, reports of what was measured.
 _OTHER_WORK = re.compile(
-    r"\b(?:install|uninstall|upgrade|download|publish|upload|release|deploy|twine|docs?|docset|doc8|sphinx\S*|"
+    r"\b(?:install|easy_install|uninstall|upgrade|download|publish|upload|release|deploy|twine|docs?|docset|doc8|sphinx\S*|"
     r"website|site|serve|changelog|cog|bench\w*|codspeed|profile|combine|erase|html|xml|lcov|restore|cache|login|codecov|"
     r"coveralls|--version|-VV|clean|autoupdate|compile|lock|sync|devenv|notest|list-sessions|dev|start|watch|bundle|"
     r"storybook|generate)\b|npm ci\b|^(?:yarn|pnpm)$|"
@@ -142,6 +143,8 @@ _OF_THE_ENGINE = re.compile(r"(?i)[\"']?--(?:experimental|max|no-warnings|enable
 _BEFORE_VARIABLES = frozenset(words_of("cross-env env sudo exec npx time"))
 _POSARGS = re.compile(r"\{tty:[^{}]*\}|\{posargs:?([^{}]*)\}|\{(?:tox_root|toxinidir|/)\}/?|\{env:\w+:([^{}]*)\}")
 _PYTHON = re.compile(r"^(?:\{env_?python\}|\{env_?bin_?dir\}/python\S*|\$[({]\w*PYTHON\w*[)}]|[\w./-]*python[\d.]*)$")
+_SIMILAR = 0.5  # of two commands, for one to stand in the place of the other
+_CALLED_BY_VARIABLE = re.compile(r"(?i)^\$[({]?\w*(?:test|nose|tox|lint|check)\w*[)}]?$")
 _IN_FOLDER = re.compile(r"\s(?:-C|--directory|--prefix|--cwd|--dir|--only-in)[ =]?(\S+)")
 _EVERYTHING = frozenset({".", "**", "*", "**/*", "./...", "..."})
 _WITH_ENVIRONMENTS = frozenset({"tox", "nox"})
@@ -351,6 +354,8 @@ def is_check(command: Command) -> bool:
     text = f"{command.program} {' '.join(command.words)}"
     if command.program.startswith("coverage"):
         return command.program == "coverage run" or "fail" in command.text
+    if _CALLED_BY_VARIABLE.match(command.program):
+        return True
     return (
         calls_a_tool(text) or _LINTERS.search(text) is not None or _NAMED_LIKE_A_CHECK.search(command.text) is not None
     )
@@ -531,6 +536,12 @@ def lost(
             yield loss
 
 
+def _alike(old: Command, new: Command) -> bool:
+    """Return True if one command may stand in the place of the other: tools of one kind, or much the same words."""
+    same_kind = bool(old.kind) and old.kind == new.kind
+    return same_kind or SequenceMatcher(None, old.text, new.text, autojunk=False).ratio() >= _SIMILAR
+
+
 def _key(command: Command) -> tuple[object, ...]:
     return command.program, tuple(sorted(_plain(command.words))), bool(command.lets_pass)
 
@@ -566,6 +577,9 @@ def _loss(
         and command.program not in programs
         and (not old.kind or command.kind in kinds or command in delegates)
     ]
+    if alike := [command for command in others if command in delegates or _alike(old, command)]:
+        return LostCheck(old, alike[0], Weakening(f"`{old.text[:70]}` became `{alike[0].text[:70]}`", "suspect"))
     if others:
-        return LostCheck(old, others[0], Weakening(f"`{old.text[:70]}` became `{others[0].text[:70]}`", "suspect"))
+        why = f"`{old.text[:70]}` is no longer run, and `{others[0].text[:70]}` is new"
+        return LostCheck(old, None, Weakening(why, "suspect"))
     return LostCheck(old, None, Weakening(f"`{old.text[:80]}` is no longer run"))

@@ -24,7 +24,6 @@ def look(
     """
     changed = [item for item in changes if item.before != item.after or item.mode_before != item.mode_after]
     looks = (
-        python.look,
         text.look,
         files.look_at_scripts,
         files.look_at_hooks,
@@ -35,6 +34,7 @@ def look(
     )
     findings = [item for inspect in looks for item in _run(inspect, changed)]
     around = project or powers.SurroundingFiles()
+    findings += _run(lambda part: python.look(part, lambda path: _versions(path, changed, around)), changed)
     findings += _run(lambda part: powers.look(part, around), changed)
     paths = {change.path for change in changed}
     unchanged = {path: data for path, data in (context or {}).items() if path not in paths}
@@ -51,6 +51,15 @@ def look(
     findings += [item for item in singled if (item.path, item.line) not in answered]
     once = {_identity(item): item for item in reversed(findings)}
     return sorted(once.values(), key=lambda item: (item.path, item.line or 0, item.rule, item.what))
+
+
+def _versions(path: str, changed: Sequence[ChangedFile], around: powers.SurroundingFiles) -> list[bytes]:
+    """Return the text of a source, before and after the patch if it changes there."""
+    for change in changed:
+        if change.path == path:
+            return [text for text in (change.before or b"", change.after) if text is not None]
+    data = around.head_file(path)
+    return [] if data is None else [data]
 
 
 def _run(

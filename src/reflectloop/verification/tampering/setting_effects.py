@@ -371,7 +371,7 @@ def _severity(setting: Setting) -> Weakening | None:
     if now in _OFF and setting.old is None and _more_is_chosen(setting):
         return None
     if (now in _OFF and was not in _OFF) or (now in _MILD and was not in _OFF | _MILD and setting.old is not None):
-        return Weakening(f"is `{now}` now")
+        return Weakening(f"is `{now}` now" + (f", and was `{was}`" if was else ""))
     higher = [(a, b) for a, b in zip(_numbers(setting.old), _numbers(setting.new), strict=False) if b > a]
     if setting.old is not None and higher and "max" in setting.key:
         return Weakening(f"is higher: `{higher[0][1]:g}`, and was `{higher[0][0]:g}`")

@@ -26,7 +26,14 @@ from reflectloop.verification.tampering.python.flow import Skip
 from reflectloop.verification.tampering.python.pairing import Ledger
 from reflectloop.verification.tampering.python.rows import ParameterTable, losses
 from reflectloop.verification.tampering.python.suite import SuiteFunction
-from reflectloop.verification.tampering.python.values import holds_here, is_literal, is_written, same_values, tautology
+from reflectloop.verification.tampering.python.values import (
+    holds_here,
+    is_literal,
+    is_written,
+    same_platforms,
+    same_values,
+    tautology,
+)
 from reflectloop.verification.tampering.python.verdict import Grade, LocatedVerdict, TamperVerdict, short, side_by_side
 
 _ENVIRONMENT = re.compile(
@@ -130,7 +137,9 @@ def marks_added(old: Sequence[Skip], new: Sequence[Skip]) -> Iterator[LocatedVer
 def _same_skip(old: Skip, new: Skip) -> bool:
     """Return True if both skip on the same condition, or on the same name whose value may be computed anew."""
     spelled = old.what == new.what and new.what.startswith(("@", "pytestmark"))
-    return old.meaning == new.meaning or (spelled and bool(new.conditions) and holds_here(new.conditions) is not True)
+    platforms = old.kind == new.kind and same_platforms(old.conditions, new.conditions)
+    computed = spelled and bool(new.conditions) and holds_here(new.conditions) is not True
+    return old.meaning == new.meaning or platforms or computed
 
 
 def _told(mark: Skip) -> str:

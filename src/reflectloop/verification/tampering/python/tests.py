@@ -24,6 +24,7 @@ from reflectloop.verification.tampering.python.compare import (
 from reflectloop.verification.tampering.python.expanded import Expansion, expand, imported, prepared, set_values
 from reflectloop.verification.tampering.python.flow import Skip
 from reflectloop.verification.tampering.python.pairing import Ledger, Renaming, TestPair, pairs, renamed
+from reflectloop.verification.tampering.python.platform_names import Versions, no_versions, with_platform_names
 from reflectloop.verification.tampering.python.rows import ParameterTable, constants, tables
 from reflectloop.verification.tampering.python.suite import Suite, SuiteFunction, read, suite_of, with_names
 from reflectloop.verification.tampering.python.values import is_literal
@@ -84,11 +85,12 @@ class _Side(NamedTuple):
         return _side({path: suite_of(path, with_names(suite.module, names)) for path, suite in self.suites.items()})
 
 
-def look(changes: Sequence[ChangedFile]) -> Iterator[TamperFinding]:
+def look(changes: Sequence[ChangedFile], versions: Versions = no_versions) -> Iterator[TamperFinding]:
+    """Compare the tests; `versions` returns those of a source of the project."""
     relevant = [change for change in changes if _concerns(change.path)]
     yield from _unreadable(relevant)
-    old = _side({change.path: read(change.path, change.before) for change in relevant})
-    new = _side({change.path: read(change.path, change.after) for change in relevant})
+    old = _side({change.path: _read(change.path, change.before, versions) for change in relevant})
+    new = _side({change.path: _read(change.path, change.after, versions) for change in relevant})
     unread = {change.path for change in relevant} - new.suites.keys()
     old = _side({path: suite for path, suite in old.suites.items() if path not in unread})
     matched, ledger = _matched(old, new)
@@ -103,6 +105,12 @@ def look(changes: Sequence[ChangedFile]) -> Iterator[TamperFinding]:
     )
     yield from _support_code(old, new, ledger)
     yield from _file_level(old, new)
+
+
+def _read(path: str, data: bytes | None, versions: Versions) -> Suite | None:
+    suite = read(path, data)
+    module = with_platform_names(suite.module, versions) if suite else None
+    return suite_of(path, module) if suite and module and module is not suite.module else suite
 
 
 def _concerns(path: str) -> bool:

@@ -8,7 +8,7 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -123,6 +123,42 @@ _MACHINE: dict[str, object] = {
 }
 
 
+# Other machines, by which two questions about the platform are compared.
+_PLATFORMS: tuple[dict[str, object], ...] = tuple(
+    {"sys.platform": name, "os.name": kind, "platform.system()": system}
+    for name, kind, system in (
+        ("linux", "posix", "Linux"),
+        ("darwin", "posix", "Darwin"),
+        ("win32", "nt", "Windows"),
+        ("cygwin", "posix", "CYGWIN_NT-10.0"),
+        ("freebsd14", "posix", "FreeBSD"),
+        ("java", "java", "Java"),
+    )
+)
+
+
+def same_platforms(old: Sequence[str], new: Sequence[str]) -> bool:
+    """Return True if both conditions ask only for the platform, and have the same answer on every one."""
+    sides = [_answers(conditions) for conditions in (old, new)]
+    return None not in sides[0] and sides[0] == sides[1] and len(set(sides[0])) > 1
+
+
+def _answers(conditions: Sequence[str]) -> list[bool | None]:
+    if not all(map(_is_code, conditions)) or "hasattr" in " ".join(conditions):
+        return [None]
+    nodes = [ast.parse(condition, mode="eval").body for condition in conditions]
+    return [_all_known([_known(node, machine) for node in nodes]) for machine in _PLATFORMS]
+
+
+def _all_known(answers: Sequence[bool | None]) -> bool | None:
+    return False if False in answers else None if None in answers else True
+
+
+def asks_about_the_machine(node: ast.expr) -> bool:
+    """Return True if an expression depends on the platform or the version of Python alone."""
+    return not is_literal(node) and _known(node) is not None
+
+
 def holds_here(conditions: Sequence[str]) -> bool | None:
     """Return True or False if conditions about the platform or the version do or do not hold here, or None."""
     known = [_known(ast.parse(condition, mode="eval").body) for condition in conditions if _is_code(condition)]
@@ -139,30 +175,30 @@ def _is_code(text: str) -> bool:
     return True
 
 
-def _known(node: ast.expr) -> bool | None:
+def _known(node: ast.expr, machine: Mapping[str, object] = _MACHINE) -> bool | None:
     """Return the truth of a condition that only asks about the machine, or None."""
     match node:
         case ast.BoolOp(op=joined, values=values):
-            parts = [_known(value) for value in values]
+            parts = [_known(value, machine) for value in values]
             decided = isinstance(joined, ast.Or)  # one such part decides
             return decided if decided in parts else None if None in parts else not decided
         case ast.UnaryOp(op=ast.Not(), operand=operand):
-            inner = _known(operand)
+            inner = _known(operand, machine)
             return None if inner is None else not inner
         case ast.Call():
-            return _asked(node)
+            return _asked(node, machine)
         case ast.Compare(left=left, ops=[sign], comparators=[right]):
-            return _compared(_MACHINE.get(ast.unparse(left)), sign, right)
+            return _compared(machine.get(ast.unparse(left)), sign, right)
         case ast.Constant(value=value):
             return bool(value)
     return None
 
 
-def _asked(call: ast.Call) -> bool | None:
+def _asked(call: ast.Call, machine: Mapping[str, object]) -> bool | None:
     """Return the answer to `sys.platform.startswith("win")` and `hasattr(os, "fork")`, or None."""
     match call:
         case ast.Call(func=ast.Attribute(value=asked, attr="startswith"), args=[ast.Constant(value=str() as start)]):
-            value = _MACHINE.get(ast.unparse(asked))
+            value = machine.get(ast.unparse(asked))
             return value.startswith(start) if isinstance(value, str) else None
         case ast.Call(func=ast.Name(id="hasattr"), args=[ast.Name(id=module), ast.Constant(value=str() as name)]):
             known = sys.modules.get(module) if module in sys.stdlib_module_names else None
