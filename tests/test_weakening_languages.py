@@ -532,3 +532,23 @@ def test_an_example_in_a_file_of_another_name_is_followed() -> None:
     assert [each[:3] for each in tampering.look([old, new]) if each.rule.startswith("doctest")] == [
         ("doctest-changed", "src/dash.rs", 5)
     ]
+
+
+CALC_TEST = (
+    "const assert = require('assert');\ndescribe('calc', () => {\n  it('adds', () => {\n"
+    "    assert.equal(add(1, 2), 3);\n  });\n  it('says :)', () => {\n    assert.match(say(), /[(]/);\n  });\n});\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "old", "new", "line"),
+    [
+        ("test/calc.test.js", CALC_TEST, "it('adds', ()", "it('adds', (", 3),
+        ("test/calc.test.js", CALC_TEST, "3);\n  });", "3);\n  ;", 5),
+        ("tests/a.rs", "#[test]\nfn adds() {\n    assert_eq!(add(1, 2), 3);\n}\n", "adds()", "adds(", 2),
+        ("tests/test_a.py", "def test_a():\n    assert f() == 1\n", "test_a()", "test_a(", 1),
+    ],
+)
+def test_a_test_file_that_cannot_be_read_is_called_so(path: str, before: str, old: str, new: str, line: int) -> None:
+    findings = [each for each in found(path, before, before.replace(old, new)) if each.grade != "note"]
+    assert [(each.rule, each.line) for each in findings] == [("test-unreadable", line)]

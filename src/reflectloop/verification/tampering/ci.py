@@ -81,6 +81,7 @@ def _compared(
     lines = {finding.line for finding in let_pass}
     yield from (finding for finding in _conditional(change, old, new, remaining) if finding.line not in lines)
     yield from _elsewhere(change, old, new, remaining)
+    yield from _prepared(change, old, new, remaining)
     yield from _matrix_losses(change, old, new)
     yield from _unusual(change, old, new)
 
@@ -113,10 +114,17 @@ def _conditional(
 ) -> Iterator[TamperFinding]:
     before, after = _by_program(old.steps), _by_program([*new.steps, *remaining])
     reported = set[str]()
+    met = {_plain_condition(text) for step in new.steps for text, _ in step.conditions}
     for program, steps in _by_program(new.steps).items():
         known = {_plain_condition(text) for step in before.get(program, ()) for text, _ in step.conditions}
         always = any(not step.conditions for step in after[program])
-        fresh = [item for step in steps for item in step.conditions if _plain_condition(item[0]) not in known]
+        fresh = [
+            (text, line)
+            for step in steps
+            for text, line in step.conditions
+            # Where the opposite holds, another check runs.
+            if _plain_condition(text) not in known and not _opposites(_plain_condition(text)) & met
+        ]
         for text, line in fresh[:1] if program in before and not always else ():
             if text not in reported:
                 reported.add(text)
@@ -140,9 +148,28 @@ def _elsewhere(
             yield TamperFinding("ci-loosened", change.path, line, what, "suspect")
 
 
+def _prepared(
+    change: ChangedFile, old: Workflow, new: Workflow, remaining: Sequence[CheckStep]
+) -> Iterator[TamperFinding]:
+    """Yield what steps newly change for every run of a check."""
+    after = _by_program([*new.steps, *remaining])
+    reported = {effect for step in old.steps for effect, _ in step.effects}
+    before = _by_program(old.steps)
+    for step in new.steps:
+        for effect, line in step.effects if step.command.program in before else ():
+            everywhere = all(effect in dict(other.effects) for other in after[step.command.program])
+            if effect not in reported and everywhere:
+                reported.add(effect)
+                yield TamperFinding("ci-loosened", change.path, line, f"before the checks, {effect}", "suspect")
+
+
 def _plain_condition(text: str) -> str:
     """Return a condition without quotes, spaces and the numbers of versions."""
     return re.sub(r"[\s\"'${}\d.]+", "", text)
+
+
+def _opposites(plain: str) -> set[str]:
+    return {f"not{plain}", plain.removeprefix("not")} - {plain}
 
 
 def _by_program(steps: Iterable[CheckStep]) -> dict[str, list[CheckStep]]:
@@ -202,9 +229,6 @@ def _unusual(change: ChangedFile, old: Workflow, new: Workflow) -> Iterator[Tamp
             yield TamperFinding(
                 "ci-loosened", change.path, line, f"`{variable[:80]}` may leave something out", "suspect"
             )
-    for effect, line in new.effects.items():
-        if effect not in old.effects and old.steps:
-            yield TamperFinding("ci-loosened", change.path, line, f"before the checks, {effect}", "suspect")
     if old.events and old.steps and (rarer := _rarer(old.events, new.events)):
         event, what = rarer
         line = new.events[event][1] if event in new.events else min((at for _, at in new.events.values()), default=1)

@@ -17,6 +17,7 @@ _INCLUDED = re.compile(r"(?m)^[-s]?include[ \t]+(\S+)[ \t]*$")
 _IGNORED_PATHS = re.compile(r"(?:^|/)\.\w+ignore$")
 # Linters that read the settings nearest to a file, and the key by which these add to those above.
 _NEAREST = {"ruff": "ruff.extend", "rubocop": "inherit_from", "eslint": ""}
+_ADDED = frozenset({"extends", "plugins"})  # of eslint, which takes those above, too
 _ESLINT_KEY = "eslintConfig."
 
 
@@ -103,7 +104,7 @@ def with_inherited(path: str, fresh: Part, others: Mapping[str, Part]) -> tuple[
                 if other.rpartition("/")[0] == folder and tool in tools_set_up(other, part)
             ]
             if applied := next((part for part in above if part), None):
-                plain = {key: value for key, value in own.items() if key != _NEAREST[tool]}
+                plain = {key: value for key, value in own.items() if key != _NEAREST[tool] and key not in _ADDED}
                 return applied, {**applied, **plain} if _adds(tool, own) else own
     return None
 

@@ -509,7 +509,7 @@ _GENERAL: tuple[tuple[str, Judge], ...] = (
         ),
         _excluding,
     ),
-    (r"(?:pyright|basedpyright|compilerOptions|ruff)?\.?(?:include|files)|test\.include", _including_all),
+    (r"(?:pyright|basedpyright|tsconfig|ruff)?\.?(?:include|files)|test\.include", _including_all),
     (r"(?:.*\.)?(?:files|include|source|source_pkgs|packages|modules)", _including),
     (r"(?:.*\.)?(?:extend-)?(?:select|enable|enable_error_code|plugins|load-plugins|extends)", _selecting),
     (

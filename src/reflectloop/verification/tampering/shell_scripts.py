@@ -26,7 +26,9 @@ _EXPORTED = re.compile(r"^(?:export|declare\s+-x|setenv|set(?=\s+\w+=))\s+([A-Za
 _FILE_OF_VARIABLES = re.compile(r"(GITHUB_ENV|GITHUB_PATH|BASH_ENV)\b")
 _WRITES = re.compile(r">>?|\btee\b|Add-Content|Out-File")
 _WRITTEN = re.compile(r"(?:echo|printf)\s+(?:-\w+\s+)*[\"']?([A-Za-z_]\w*)(?:=|<<)(.*?)[\"']?\s*(?:>|\||$)", re.DOTALL)
-_ADDED_PATH = re.compile(r"(?:echo|printf|-Value|Write-Output)\s+[\"']?([^\"'>|]+)")
+_ADDED_PATH = re.compile(
+    r"(?:echo|printf|-Value|Write-Output)\s+[\"']?([^\"'>|]+)|Add-Content\s+\S*GITHUB_PATH\S*\s+(?!-)[\"']?([^\"']+)"
+)
 _OF_THE_REPOSITORY = re.compile(r"\$\{?(?:PWD|GITHUB_WORKSPACE)|\$\(pwd\)|github\.workspace")
 _INSTALLED = re.compile(r"(?:node_modules/\.bin|\.?v?env/(?:bin|Scripts)|vendor/bin|\.local/bin)/?$")
 _ELSEWHERE = re.compile(r"^(?:/|~|[A-Za-z]:|\$)")
@@ -221,9 +223,10 @@ def _note_files(at: int, line: str, state: ShellState) -> None:
     if not target or not _WRITES.search(line):
         return
     if target[1] == "GITHUB_PATH":
-        added = _ADDED_PATH.search(line)
-        if added is None or _in_repository(added[1].strip()):
-            shown = added[1].strip() if added else line
+        match = _ADDED_PATH.search(line)
+        added = (match[1] or match[2]).strip() if match else None
+        if added is None or _in_repository(added):
+            shown = added or line
             state.effects.append(ScriptEffect("other", f"programs in `{shown[:60]}` come first", at))
     elif written := _WRITTEN.search(line):
         state.effects.append(ScriptEffect("variable", f"{written[1]}={written[2]}", at))

@@ -126,7 +126,7 @@ def dropped(before: Mapping[str, Iterable[str]], after: Mapping[str, Iterable[st
         moving = [text for text in after.get(axis, ()) if version(axis, text) is None and text not in listed]
         gone = gone if len(gone) > len(moving) else set()
         if gone and not computed and not (len(old) == 1 and len(new) >= 1):
-            losses[axis] = sorted(gone, key=_order)
+            losses[axis] = sorted(gone, key=lambda text: (_order(text), text))
     return losses
 
 

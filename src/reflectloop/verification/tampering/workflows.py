@@ -54,6 +54,7 @@ class CheckStep(NamedTuple):
     conditions: tuple[tuple[str, int], ...] = ()  # with the line of each
     lenient: tuple[str, int] | None = None  # the value of the flag that lets it fail, and its line
     folder: tuple[str, int] = (".", 1)  # with the line that names it
+    effects: tuple[tuple[str, int], ...] = ()  # what steps before it change for it, with their lines
 
 
 class Workflow(NamedTuple):
@@ -66,11 +67,10 @@ class Workflow(NamedTuple):
     shells: dict[str, int]
     variables: dict[str, int]
     events: dict[str, tuple[str, int]]
-    effects: dict[str, int]  # what steps change for the checks after them
 
 
 def _empty() -> Workflow:
-    return Workflow([], {}, {}, {}, {}, {}, {}, {})
+    return Workflow([], {}, {}, {}, {}, {}, {})
 
 
 def is_workflow(path: str) -> bool:
@@ -254,25 +254,21 @@ def _steps(node: yaml.Node, around: Circumstances, workflow: Workflow) -> Iterat
         first = line_of(scalar) + (1 if scalar.style in {"|", ">"} else 0)
         for at, command, conditions, folder, _ in shell_scripts.read(str(scalar.value), state):
             plain = command._replace(lets_pass="") if command.lets_pass == _DASH else command
-            checks = commands.is_check(plain)
-            if checks or LETS_PASS_LINE.match(plain.text):
+            if commands.is_check(plain) or LETS_PASS_LINE.match(plain.text):
                 own = tuple((text, first + line) for text, line in conditions)
                 place = (folder, around.folder_line if folder == around.folder else first + at)
-                yield CheckStep(plain, first + at, (*around.conditions, *own), around.lenient, place)
+                effects = tuple((effect.text, line) for effect, line in before if effect.kind == "other")
+                yield CheckStep(plain, first + at, (*around.conditions, *own), around.lenient, place, effects)
+                _take_variables(before, workflow)
             before += [(effect, first + effect.at) for effect in state.effects]
             state.effects.clear()
-            if checks:
-                _take_effects(before, workflow)
-                before.clear()
 
 
-def _take_effects(effects: Iterable[tuple[shell_scripts.ScriptEffect, int]], workflow: Workflow) -> None:
-    """Take in what earlier steps change for a check."""
+def _take_variables(effects: Iterable[tuple[shell_scripts.ScriptEffect, int]], workflow: Workflow) -> None:
+    """Take in the variables that earlier steps set for a check."""
     for effect, line in effects:
         name, _, value = effect.text.partition("=")
-        if effect.kind == "other":
-            workflow.effects.setdefault(effect.text, line)
-        elif checks_less(name, value):
+        if effect.kind == "variable" and checks_less(name, value):
             workflow.variables.setdefault(effect.text, line)
 
 

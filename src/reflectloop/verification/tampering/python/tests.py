@@ -121,7 +121,19 @@ def _concerns(path: str) -> bool:
 def _unreadable(changes: Sequence[ChangedFile]) -> Iterator[TamperFinding]:
     for change in changes:
         if is_test(change.path) and change.after is not None and read(change.path, change.after) is None:
-            yield TamperFinding("test-unreadable", change.path, 1, "the test file cannot be read as Python")
+            line, why = _fault(change.after)
+            yield TamperFinding("test-unreadable", change.path, line, f"the test file cannot be read as Python{why}")
+
+
+def _fault(data: bytes) -> tuple[int, str]:
+    """Return the line of the first fault of the syntax, and what it is."""
+    try:
+        ast.parse(data)
+    except SyntaxError as error:
+        return error.lineno or 1, f": {error.msg}"
+    except (ValueError, RecursionError):
+        pass
+    return 1, ""
 
 
 def _side(suites: Mapping[str, Suite | None]) -> _Side:

@@ -58,6 +58,22 @@ def language(ending: str) -> Language:
 
 _LITERAL = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|`(?:\\.|[^`\\])*`')
 _LITERAL_OR_REGEX = re.compile(f"{_LITERAL.pattern}|{REGEX}")
+_BRACKET = re.compile(r"[()\[\]{}]")
+_PARTNERS = {")": "(", "]": "[", "}": "{"}
+
+
+def brackets_match(path: str, data: bytes) -> bool:
+    """Return True if every bracket outside of texts and comments has its partner."""
+    literals = _LITERAL_OR_REGEX if ending(path) in JAVASCRIPT else _LITERAL
+    is_open: list[str] = []
+    for bracket in _BRACKET.findall(literals.sub("", code(path, data))):
+        if bracket not in _PARTNERS:
+            is_open.append(bracket)
+        elif not is_open or is_open.pop() != _PARTNERS[bracket]:
+            return False
+    return not is_open
+
+
 _CHAINED = re.compile(r"\s*\.\s*\w+\s*(?=[.(])")
 _ATTRIBUTE = re.compile(r"^\s*(?:@\w|#\[|\[\w).*$")
 _CLOSES = {"(": ")", "[": "]", "{": "}"}

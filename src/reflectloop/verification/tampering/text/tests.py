@@ -17,6 +17,7 @@ from reflectloop.verification.tampering.text.reading import (
     TestFileReading,
     TextAssertion,
     became,
+    brackets_match,
     known,
     language,
     read,
@@ -40,8 +41,24 @@ def look(changes: Sequence[ChangedFile]) -> Iterator[TamperFinding]:
     }
     fresh = [block for old, new in parsed.values() for name, block in new.blocks.items() if name not in old.blocks]
     for change in relevant:
-        yield from _file(change, *parsed[change.path], fresh)
+        if line := _broken(change):
+            yield TamperFinding(
+                "test-unreadable", change.path, line, "the test file cannot be read: its brackets do not match"
+            )
+        else:
+            yield from _file(change, *parsed[change.path], fresh)
     yield from uncollected.look_at_calls(relevant, parsed)
+
+
+def _broken(change: ChangedFile) -> int | None:
+    """Return the first line that differs, if the brackets of base match, and those of the patch do not."""
+    if change.before is None or change.after is None:
+        return None
+    if not brackets_match(change.path, change.before) or brackets_match(change.path, change.after):
+        return None
+    old, new = change.before.splitlines(), change.after.splitlines()
+    lines = enumerate(zip(old, new, strict=False), 1)
+    return next((number for number, (was, now) in lines if was != now), min(len(old), len(new)))
 
 
 def _concerns(path: str) -> bool:

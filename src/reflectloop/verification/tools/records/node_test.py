@@ -96,7 +96,7 @@ TOOLS = (
         files=record.Files(runner="ava.config.*", executables="ava", package_keys="ava", commands="ava"),
         tampering=record.Tampering(
             settings=(
-                record.SettingRule(r"(?:ava\.)?files", "including_all", first=True),
+                record.SettingRule(r"(?:ava\.)?files", "including", first=True),
                 record.SettingRule(
                     r"(?:ava\.)?(?:concurrency|timeout|workerThreads|verbose|cache|serial|extensions|"
                     r"typescript|environmentVariables|babel|tap|utilizeParallelBuilds|sortTestFiles|watchMode)(?:\..*)?",

@@ -32,9 +32,8 @@ def _kind(part: ProjectPart, arguments: Sequence[str], requested: Kind | None) -
 
 
 def _steering(document: Mapping[str, Any]) -> Mapping[str, object]:
-    parts: dict[str, object] = {
-        key: document[key] for key in ("include", "exclude", "files", "extends") if key in document
-    }
+    parts: dict[str, object] = {key: document[key] for key in ("exclude", "extends") if key in document}
+    parts["tsconfig"] = {key: document[key] for key in ("include", "files") if key in document}
     options = document.get("compilerOptions", {})
     parts["compilerOptions"] = {key: value for key, value in options.items() if _STRICTNESS.search(key)}
     return parts
