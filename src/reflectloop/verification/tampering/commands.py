@@ -143,7 +143,8 @@ _OF_THE_ENGINE = re.compile(r"(?i)[\"']?--(?:experimental|max|no-warnings|enable
 _BEFORE_VARIABLES = frozenset(words_of("cross-env env sudo exec npx time"))
 _POSARGS = re.compile(r"\{tty:[^{}]*\}|\{posargs:?([^{}]*)\}|\{(?:tox_root|toxinidir|/)\}/?|\{env:\w+:([^{}]*)\}")
 _PYTHON = re.compile(r"^(?:\{env_?python\}|\{env_?bin_?dir\}/python\S*|\$[({]\w*PYTHON\w*[)}]|[\w./-]*python[\d.]*)$")
-_SIMILAR = 0.5  # of two commands, for one to stand in the place of the other
+_SIMILAR = 0.6  # of two commands, for one to stand in the place of the other
+_COMMON_WORDS = frozenset({"run", "python", "node", "make", "bin", "all", "src", "npm", "npx", "true"})
 _CALLED_BY_VARIABLE = re.compile(r"(?i)^\$[({]?\w*(?:test|nose|tox|lint|check)\w*[)}]?$")
 _IN_FOLDER = re.compile(r"\s(?:-C|--directory|--prefix|--cwd|--dir|--only-in)[ =]?(\S+)")
 _EVERYTHING = frozenset({".", "**", "*", "**/*", "./...", "..."})
@@ -536,10 +537,12 @@ def lost(
             yield loss
 
 
-def _alike(old: Command, new: Command) -> bool:
-    """Return True if one command may stand in the place of the other: tools of one kind, or much the same words."""
+def _likeness(old: Command, new: Command) -> float:
+    """Return how well a command can stand in the place of another: a tool of the same kind, the same words."""
+    words = [set(re.findall(r"[a-z]{3,}", command.text.lower())) - _COMMON_WORDS for command in (old, new)]
     same_kind = bool(old.kind) and old.kind == new.kind
-    return same_kind or SequenceMatcher(None, old.text, new.text, autojunk=False).ratio() >= _SIMILAR
+    ratio = SequenceMatcher(None, old.text, new.text, autojunk=False).ratio()
+    return same_kind + bool(words[0] & words[1]) + ratio
 
 
 def _key(command: Command) -> tuple[object, ...]:
@@ -577,8 +580,9 @@ def _loss(
         and command.program not in programs
         and (not old.kind or command.kind in kinds or command in delegates)
     ]
-    if alike := [command for command in others if command in delegates or _alike(old, command)]:
-        return LostCheck(old, alike[0], Weakening(f"`{old.text[:70]}` became `{alike[0].text[:70]}`", "suspect"))
+    others.sort(key=lambda command: -_likeness(old, command))
+    if others and (others[0] in delegates or _likeness(old, others[0]) >= _SIMILAR):
+        return LostCheck(old, others[0], Weakening(f"`{old.text[:70]}` became `{others[0].text[:70]}`", "suspect"))
     if others:
         why = f"`{old.text[:70]}` is no longer run, and `{others[0].text[:70]}` is new"
         return LostCheck(old, None, Weakening(why, "suspect"))

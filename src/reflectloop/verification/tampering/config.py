@@ -197,18 +197,22 @@ def _together(losses: Sequence[tuple[str, Weakening]], file: SettingsFile) -> It
     reported = set[str]()
     alike: dict[tuple[str, str], list[str]] = {}
     for key, effect in losses:
-        alike.setdefault((key.rpartition("rules.")[0], effect.why), []).append(key)
+        alike.setdefault((key.rpartition("rules.")[0], _without_former(effect.why)), []).append(key)
     for key, effect in losses:
         table = table_of(key)
-        same = alike[key.rpartition("rules.")[0], effect.why]
+        same = alike[key.rpartition("rules.")[0], _without_former(effect.why)]
         if "rules." in key and len(same) >= _SEVERAL:
             if key == same[0]:
-                yield same, effect
+                yield same, effect._replace(why=_without_former(effect.why))
         elif len(gone.get(table, ())) < _SEVERAL or key not in gone[table]:
             yield [key], effect
         elif table not in reported:
             reported.add(table)
             yield gone[table], Weakening("and all other settings of the tool are gone", effect.grade)
+
+
+def _without_former(why: str) -> str:
+    return why.partition(", and was")[0]
 
 
 def _takes_the_place(file: SettingsFile, patch: Patch) -> str | None:
