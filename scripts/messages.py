@@ -127,13 +127,20 @@ def entries(language: str) -> dict[str, str]:
     return {key: text for file in files for key, text in file.items() if isinstance(text, str)}
 
 
+def of_libraries(language: str) -> dict[str, str | dict[str, str]]:
+    """Return the entries for messages of libraries, which are not in our source."""
+    path = languages.folders()[language] / "libraries.toml"
+    return catalogue.read_file(path) if path.is_file() else {}
+
+
 def stale(language: str) -> list[str]:
     """Return the entries of a language that are no message of the source."""
     source = (*source_messages(), *rule_messages())
     known = {catalogue.shape(message.text).strip() for message in source}
     known |= {text.replace("_", " ") for text in known if text.islower()}  # codes are shown as words
     known |= {line.strip() for text in list(known) if "\n" in text for line in text.split("\n")}
-    return [key for key in entries(language) if catalogue.shape(key).strip() not in known]
+    foreign = of_libraries(language)
+    return [key for key in entries(language) if key not in foreign and catalogue.shape(key).strip() not in known]
 
 
 def missing(language: str, *parts: str) -> list[SourceMessage]:

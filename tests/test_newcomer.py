@@ -138,12 +138,13 @@ def test_no_link_of_ours_is_dead() -> None:
     assert check_links(ROOT).stderr == ""
 
 
-def test_the_plan_of_the_tutorial_is_one() -> None:
-    (text,) = re.findall(r"```yaml\n(.*?)```", page("tutorial.md"), re.DOTALL)
+@pytest.mark.parametrize(("name", "word"), [("tutorial.md", "hash"), ("tutorial.zh.md", "哈希")])
+def test_the_plan_of_the_tutorial_is_one(name: str, word: str) -> None:
+    (text,) = re.findall(r"```yaml\n(.*?)```", page(name), re.DOTALL)
     parsed = load.parse(text.encode())
     assert parsed[1] == []
     assert parsed.plan is not None
-    assert f"hash {parsed.plan.hash[:12]}" in page("tutorial.md")
+    assert f"{word} {parsed.plan.hash[:12]}" in page(name)
 
 
 def test_the_picture_shows_what_the_program_prints(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import io
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -119,6 +120,32 @@ _OTHER_NAMES = {
 _LARGE = frozenset({"run", "retry", "resume", "tr", "review", "verify", "gate"})
 
 
+class HelpFormatter(click.HelpFormatter):
+    """Writes the help in the language of the user's locale."""
+
+    @staticmethod
+    def _text(text: str) -> str:
+        from reflectloop import languages
+
+        languages.use_setting(languages.AUTO)
+        return languages.document(text)
+
+    def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
+        super().write_usage(prog, args, prefix if prefix is not None else f"{self._text('Usage')}: ")
+
+    def write_heading(self, heading: str) -> None:
+        super().write_heading(self._text(heading))
+
+    def write_text(self, text: str) -> None:
+        super().write_text("\n\n".join(self._text(part) for part in text.split("\n\n")))
+
+    def write_dl(self, rows: Sequence[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        super().write_dl([(first, self._text(second)) for first, second in rows], col_max, col_spacing)
+
+
+click.Context.formatter_class = HelpFormatter
+
+
 class SuggestingGroup(click.Group):
     """A group that suggests a command where a name is unknown."""
 
@@ -179,7 +206,10 @@ def _showing_start(name: str) -> Iterator[None]:
     if not shown or not {"--json", "--help", "-h"}.isdisjoint(sys.argv):
         yield
         return
-    sys.stderr.write("starting")
+    from reflectloop import languages
+
+    languages.use_setting(languages.AUTO)
+    sys.stderr.write(languages.line("starting"))
     sys.stderr.flush()
     try:
         yield
@@ -250,5 +280,14 @@ def _report_usage(usage: click.ClickException, arguments: list[str]) -> int:
 
         report_usage_as_json(usage, arguments)
     else:
-        usage.show()
+        _show_usage(usage)
     return usage.exit_code
+
+
+def _show_usage(usage: click.ClickException) -> None:
+    from reflectloop import languages
+
+    shown = io.StringIO()
+    usage.show(shown)
+    languages.use_setting(languages.AUTO)
+    click.echo(languages.document(shown.getvalue()), err=True, nl=False)

@@ -205,7 +205,7 @@ class Terminal(PlainProgress):
             step.spinner.update(text=Text(f"{name}  {step.words}"[:width] + f"  {self.clock() - step.since:.0f} s"))
         spinners = [step.spinner for _, step in shown[:_SHOWN]]
         if not shown:
-            self.idle.spinner.update(text=Text(languages.line(self.status())[: self.console.width - 3]))
+            self.idle.spinner.update(text=Text(self.status()[: self.console.width - 3]))
             spinners = [self.idle.spinner]
         more = [Text(languages.line(f"and {len(shown) - _SHOWN} more"), style="dim")] if len(shown) > _SHOWN else []
         lines = (Text(f"    {line[:width]}", style="dim") for line in list(self.lines))
@@ -214,6 +214,5 @@ class Terminal(PlainProgress):
     def status(self) -> str:
         """Return a line about the check that runs, or about the work between two checks."""
         passed = self.clock() - self.idle.since
-        if self.check:
-            return secrets.current_detector().redact(self.check.status(passed))
-        return f"{self.idle.words}, {duration(passed)}"
+        facts = self.check.facts(passed) if self.check else [self.idle.words, duration(passed)]
+        return secrets.current_detector().redact(", ".join(languages.line(fact) for fact in facts))

@@ -31,6 +31,12 @@ class Note(str):
     __slots__ = ()
 
 
+class QuotedNote(Note):
+    """A line for standard error that a program printed."""
+
+    __slots__ = ()
+
+
 @dataclasses.dataclass(frozen=True)
 class Answer:
     """The result of a command: `data` is what `--json` prints, `lines` are what a person reads.
@@ -161,7 +167,8 @@ def render(answer: Answer) -> None:
         answer.lines()
     else:
         for line in answer.lines:
-            echo(line, err=isinstance(line, Note))
+            show = echo_as_is if isinstance(line, QuotedNote) else echo
+            show(line, err=isinstance(line, Note))
 
 
 def _envelope(command: str, answer: Answer) -> Envelope:

@@ -14,7 +14,7 @@ import click
 from reflectloop.cli import render
 from reflectloop.cli.control import required_reason
 from reflectloop.cli.interrupts import as_interrupts
-from reflectloop.cli.render import Answer, Note, answers, paint
+from reflectloop.cli.render import Answer, Note, QuotedNote, answers, paint
 from reflectloop.commands import task_control
 from reflectloop.engine.pipeline import run as run_plan
 from reflectloop.engine.run import plan_preview
@@ -195,7 +195,7 @@ def _preview_lines(preview: dict[str, Any]) -> Iterator[str]:
 def _outcome_lines(outcome: RunOutcome) -> Iterator[Note]:
     failed = next((step for step in outcome.steps if not step.success), None)
     if failed:
-        yield from (Note(f"    {line}") for line in failed.tail.splitlines())
+        yield from (QuotedNote(f"    {line}") for line in failed.tail.splitlines())
     for warning in outcome.envelope.warnings:
         if not warning.startswith(ASSUMED_TRACK):  # the default; a person need not do anything
             yield Note(f"{paint('yellow', 'warning:')} {warning}")

@@ -16,13 +16,13 @@ _COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
 _MARK = re.compile(r"^(?:\s+|[-*>·•!?✓✗…│=]+\s+|#+ |\d+\. |\[[ x>\-/\d]+\] |E-\d+ L\d |`[^`]*` )")
 # Values of these names are one word each, so that a short message is not taken for another one.
 _ONE_WORD = re.compile(
-    r"(?:.*_)?id|(?:.*_)?(?:ids|code|count|number|calls|turns|tokens|level|track|state|attempts|times|hash|verdict|total)\d?"
+    r"(?:.*_)?id|(?:.*_)?(?:ids|code|count|number|calls|turns|tokens|level|track|state|attempts|times|hash|verdict|total|category|needs|rule|fingerprint)\d?"
 )
 _SHELL = re.compile(r"[$<>|&\"]")
 _FENCE = "```"
 _COMMENT = "<!--"
 _WORDS = "words"  # the table of single words, which are translated only inside of messages and cells
-_CLEAR = 10  # characters of a message that is recognised behind a name
+_CLEAR = 8  # characters of a message that is recognised behind a name
 
 
 class _Message(NamedTuple):
@@ -146,17 +146,17 @@ class Catalogue:
         label, sign, rest = text.partition(": ")
         known = self._edge(rest) if sign and not _SHELL.search(label) else None
         if known is not None:
-            return f"{self._text(label, words=words) or label}：{known}"
+            return f"{self._label(label, words=words) or label}：{known}"
         clauses = not _SHELL.search(text)  # which may be a command, and stays whole
         return (
-            self._joined(text, "  ", "  ", words=words)
+            self._named(text)
+            or self._joined(text, "  ", "  ", words=words)
             or self._joined(text, " · ", " · ", words=words)
             or (self._joined(text, "; ", "；", words=words) if clauses else None)
             or self._labelled(text, words=words)
             or self._bracketed(text, words=words)
             or (self._joined(text, ", ", "，", words=words) if clauses else None)
             or (self._joined(text, ". ", "。", words=words) if clauses else None)
-            or self._named(text)
         )
 
     def _joined(self, text: str, by: str, with_: str, *, words: bool, around: tuple[str, str] = ("", "")) -> str | None:
@@ -178,10 +178,16 @@ class Catalogue:
         label, sign, rest = text.partition(": ")
         if not sign:
             return None
-        first, second = self._text(label, words=words) or self._edge(f"{label}:"), self._text(rest, words=words)
+        first, second = self._label(label, words=words), self._text(rest, words=words)
         if first is None and second is None:
             return None
-        return f"{first.removesuffix('：')}：{second or rest}" if first is not None else f"{label}：{second}"
+        if first is None:
+            first = self._words.get(label)  # a state before a text of ours
+        return f"{first}：{second or rest}" if first is not None else f"{label}：{second}"
+
+    def _label(self, text: str, *, words: bool) -> str | None:
+        known = self._edge(f"{text}:")
+        return known.removesuffix("：") if known is not None else self._text(text, words=words)
 
     def _edge(self, text: str) -> str | None:
         """Return a text that is a whole message, or None."""
@@ -191,7 +197,9 @@ class Catalogue:
     def _named(self, text: str) -> str | None:
         """Translate `name message`, where the name is one word and the rest one of our messages."""
         name, _, rest = text.partition(" ")
-        known = self._exact.get(rest) or (self._by_message(rest, weight=_CLEAR) if rest else None)
+        if not name[:1].isalpha() or name[-1] in ",;:" or not rest:
+            return None
+        known = self._exact.get(rest) or self._by_message(rest, weight=_CLEAR)
         return f"{name} {known}" if known is not None else None
 
     def _bracketed(self, text: str, *, words: bool) -> str | None:
@@ -207,12 +215,17 @@ class Catalogue:
         return f"{first or start}{brackets}{self._edged(after, words=words)}"
 
 
+def _value_pattern(name: str) -> str:
+    if name == "verdict":
+        return "([A-Z_]+)"
+    return r"(\S*?)" if _ONE_WORD.fullmatch(name) else "(.*?)"
+
+
 def _message(key: str, wording: str) -> _Message:
     pieces = _FIELD.split(key)
     literals = pieces[0::2]
     pattern = "".join(
-        re.escape(piece) if number % 2 == 0 else r"(\S*?)" if _ONE_WORD.fullmatch(piece) else "(.*?)"
-        for number, piece in enumerate(pieces)
+        re.escape(piece) if number % 2 == 0 else _value_pattern(piece) for number, piece in enumerate(pieces)
     )
     weight = sum(len(literal) for literal in literals)
     return _Message(max(literals, key=len), weight, pattern, tuple(pieces[1::2]), wording)

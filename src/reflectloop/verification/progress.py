@@ -80,17 +80,22 @@ class RunningCheck:
 
     @property
     def title(self) -> str:
-        count = f"{self.number} of about {max(self.number, self.total)}: " if self.number else ""
-        return f"{count}{self.name} {self.place}"
+        name = f"{self.name} {self.place}"
+        return f"{self.number} of about {max(self.number, self.total)}: {name}" if self.number else name
 
     def status(self, elapsed_s: float) -> str:
+        return ", ".join(self.facts(elapsed_s))
+
+    def facts(self, elapsed_s: float) -> list[str]:
         """Return what is known while it runs: which run it is, tests done of all, time passed of the expected."""
         parts = [self.title]
         total, done = self.counter.total or self.tests, self.counter.done
         if done:
             parts.append(f"{min(done, total)} of {total} tests" if total else f"{done} test{'s' * (done > 1)}")
-        expected = f" of about {duration(self.expected_ms / 1000)}" if self.expected_ms is not None else ""
-        return ", ".join([*parts, f"{duration(elapsed_s)}{expected}"])
+        passed = duration(elapsed_s)
+        if self.expected_ms is None:
+            return [*parts, passed]
+        return [*parts, f"{passed} of about {duration(self.expected_ms / 1000)}"]
 
 
 class CheckObserver(Protocol):
