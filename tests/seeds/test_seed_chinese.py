@@ -22,7 +22,9 @@ _IDENTIFIERS = frozenset(
     )
 )
 _ID = re.compile(r"[A-Z]{1,6}-[\w-]+|[A-Z]+_[A-Z_]+|L[0-3]|step-\d\.\d|rewind_\w+|T\d+|Z|s|x")
-_COMMAND = re.compile(r"`[^`]*`|reflectloop [a-z-]+(?: [\w.-]+)*|python3 -m unittest[ \w-]*|(?:/[\w.+-]+)+|<!--.*-->")
+_COMMAND = re.compile(
+    r"`[^`]*`|reflectloop [a-z-]+(?: [\w.-]+)*|python3 -m unittest[ \w-]*|(?<!\w)(?:/[\w.+-]+)+|<!--.*-->"
+)
 _WORD = re.compile(r"[A-Za-z][\w./'-]*")
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
 _PLAN = {

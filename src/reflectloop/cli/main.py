@@ -7,7 +7,7 @@ import importlib
 import io
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 import click
@@ -139,7 +139,7 @@ class HelpFormatter(click.HelpFormatter):
     def write_text(self, text: str) -> None:
         super().write_text("\n\n".join(self._text(part) for part in text.split("\n\n")))
 
-    def write_dl(self, rows: Sequence[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
         super().write_dl([(first, self._text(second)) for first, second in rows], col_max, col_spacing)
 
 

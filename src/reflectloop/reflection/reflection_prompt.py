@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from reflectloop import languages
 from reflectloop.reflection.ticket import Ticket
 
 STEPS = (
@@ -41,7 +42,7 @@ def reflection_required(ticket: Ticket, output: str = "") -> str:
         f"- reflection_{ticket.ticket_id}.json",
         *([f"- {output}"] if output else []),
     ]
-    return "\n".join(lines) + "\n"
+    return languages.document("\n".join(lines) + "\n")
 
 
 def revised_name(target: str | None) -> str:
