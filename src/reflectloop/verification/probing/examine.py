@@ -68,7 +68,7 @@ class ProbeReport:
 def examine(case: ProbeInput) -> ProbeReport:
     """Probe the changed Python functions of a patch; an empty report if there are none, or no tests of Python."""
     sources = [change for change in case.changes if is_source(change.path)]
-    suites = [suite for suite in case.suites if applies(suite.check, case.changes) and _some_pass(suite)]
+    suites = [suite for suite in case.suites if applies(suite.check, case.changes) and some_pass(suite)]
     if not suites:
         return ProbeReport()
     change = changed.find(sources, lambda: _other_sources(case))
@@ -84,7 +84,7 @@ def examine(case: ProbeInput) -> ProbeReport:
         for suite in suites:
             _probe_suite(case, suite, change.functions, report, probed, reasons)
         if case.settings.replay and change.functions:
-            report.notes.append(_summary(change.functions, probed, reasons, "outside of the test runner"))
+            report.notes.append(summary(change.functions, probed, reasons, "outside of the test runner"))
         if case.settings.neighbours and report.recording.calls:
             _probe_neighbours(case, report)
         _ask_about_reached(report)
@@ -110,7 +110,8 @@ def applies(check: DetectedCheck, changes: Sequence[ChangedFile]) -> bool:
     return check.tool in _TOOLS and any(is_source(change.path) and change.after is not None for change in changes)
 
 
-def _some_pass(suite: SuiteOutcomes) -> bool:
+def some_pass(suite: SuiteOutcomes) -> bool:
+    """Return True if a test of the suite passes on the patch."""
     return any(outcome == "passed" for outcome in suite.on_patch.values())
 
 
@@ -194,7 +195,7 @@ def _probe_neighbours(case: ProbeInput, report: ProbeReport) -> None:
     known = {(finding.rule, finding.path, finding.line) for finding in report.findings}
     report.findings += [item for item in probe.findings if (item.rule, item.path, item.line) not in known]
     report.probed = tuple(probe.probed)
-    report.notes.append(_summary(report.functions, probe.probed, probe.left_out, "on inputs near those of the tests"))
+    report.notes.append(summary(report.functions, probe.probed, probe.left_out, "on inputs near those of the tests"))
 
 
 def _stand_in_runner(
@@ -273,12 +274,13 @@ def _is_other_product(path: str) -> bool:
     return not path.endswith((".py", *_NO_CODE)) and not protected.is_test(path) and not protected.guard(path)
 
 
-def _summary(
+def summary(
     functions: Sequence[ChangedFunction],
     probed: set[ChangedFunction],
     reasons: Mapping[ChangedFunction, str],
     where: str,
 ) -> str:
+    """Say how many of the changed functions were probed, and name the others."""
     missing = [function for function in functions if function not in probed]
     text = f"{PROBED}{len(functions) - len(missing)} of {len(functions)} changed functions {where}"
     if not missing:

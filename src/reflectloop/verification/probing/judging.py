@@ -288,6 +288,8 @@ def _answer(answer: FunctionAnswer) -> str:
     if "value" not in outcome:
         return "does not end" if "endless" in outcome else "no answer"
     value = outcome["value"]
+    if isinstance(value, dict) and "undefined" in value:
+        return "undefined"
     try:
         text = repr(plain_data.decode(value)) if "pickle" not in answer.text else "an object"
     except plain_data.NotPlainData:

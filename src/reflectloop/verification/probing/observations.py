@@ -143,9 +143,13 @@ def observe(
     roots: Sequence[str] = ("",),
     seconds: float = 5.0,
     most: int = MOST_NEIGHBOURS,
+    tried: int = MOST_INPUTS,
 ) -> list[Observation]:
-    """Run the recorded inputs on both versions, and neighbours of them where the versions differ."""
-    out = [Observation(distinct(function)) for function in functions]
+    """Run the recorded inputs on both versions, and neighbours of them where the versions differ.
+
+    `tried` recorded inputs are run; those that the versions answer differently are chosen first.
+    """
+    out = [Observation(distinct(function, tried)) for function in functions]
     own = [[(given, True) for given in seen.function.inputs] for seen in out]
     run = _Runs(out, changed, roots, seconds / 4)
     after = run.ask(patch, own, _STEPS, watched=True)
@@ -155,6 +159,7 @@ def observe(
     for at, seen in enumerate(out):
         seen.limit = limit
         _fill_tests(seen, at, before, after)
+        _choose(seen)
         focus = seen.changed
         name = f"{seed} {seen.function.file} {seen.function.qualname}"
         wanted = not seen.left_out and (bool(focus) or seen.new)
@@ -174,12 +179,25 @@ def observe(
     return out
 
 
-def distinct(function: FunctionInputs) -> FunctionInputs:
+def _choose(seen: Observation) -> None:
+    """Leave out inputs of the tests if there are too many: first those that both versions answer alike."""
+    if len(seen.tests) <= MOST_INPUTS:
+        return
+    focus = seen.changed[:MOST_INPUTS]
+    rest = [at for at in range(len(seen.tests)) if at not in {*seen.changed}]
+    chosen = sorted([*focus, *rest[: MOST_INPUTS - len(focus)]])
+    function = seen.function
+    outcomes = tuple(function.outcomes[at] for at in chosen) if function.outcomes else ()
+    seen.function = function._replace(inputs=tuple(function.inputs[at] for at in chosen), outcomes=outcomes)
+    seen.tests = [seen.tests[at] for at in chosen]
+
+
+def distinct(function: FunctionInputs, most: int = MOST_INPUTS) -> FunctionInputs:
     """Return the function with different inputs, the first ones if there are too many."""
     numbers: dict[str, int] = {}
     for number, given in enumerate(function.inputs):
         numbers.setdefault(neighbours.key(given), number)
-    chosen = [*numbers.values()][:MOST_INPUTS]
+    chosen = [*numbers.values()][:most]
     outcomes = tuple(function.outcomes[number] for number in chosen) if function.outcomes else ()
     return function._replace(inputs=tuple(function.inputs[number] for number in chosen), outcomes=outcomes)
 

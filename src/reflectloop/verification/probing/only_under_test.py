@@ -6,20 +6,20 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from reflectloop.verification.probing import chance, second_run
 from reflectloop.verification.probing.changed import ChangedFunction
 from reflectloop.verification.probing.inside import plain_data
 from reflectloop.verification.probing.programs import RecordedCall, Recording
-from reflectloop.verification.probing.replays import BareReplay, Key, Outcomes, RepeatedCall, Way, outcome_text
+from reflectloop.verification.probing.replays import Key, Outcomes, RepeatedCall, Way, outcome_text
 from reflectloop.verification.result import TamperFinding
 
 _MOST_CALLS, _MOST_OF_A_FUNCTION = 400, 40
 _SLOW_MS = 1000.0
 _MOST_SHOWN = 3
 _ANSI = re.compile(r"\\u001b\[[0-9;]*[A-Za-z]")
-_LATER, _MUCH_LATER = chance.days_between(700, 1400), chance.days_between(1500, 2600)
+_LATER, _MUCH_LATER = chance.days_between(2200, 4000), chance.days_between(4500, 7000)
 _SEEDS, _ZONES = chance.hash_seeds(2), chance.time_zones(2)
 _PROGRAMS, _HOMES = [chance.program_path(), chance.program_path()], [chance.home_folder(), chance.home_folder()]
 _PLAIN = Way("plain", env={**second_run.OTHER_SEED, **second_run.OTHER_ZONE, **second_run.OTHER_LOCALE})
@@ -61,11 +61,21 @@ RunStandIns = Callable[[str, Sequence[RecordedCall], bool], Outcomes]
 RecordOnBase = Callable[[Sequence[ChangedFunction], Sequence[str]], Recording]
 
 
+class CallRepeater(Protocol):
+    """Repeats calls in bare interpreters."""
+
+    def run(
+        self, tree: str, calls: Sequence[RecordedCall], ways: Sequence[Way], *, in_checkout: bool = False
+    ) -> dict[str, Outcomes]:
+        """Return the outcomes of the calls by the name of the way."""
+        ...
+
+
 @dataclass
 class OutcomeProbe:
     """Repeats the calls of one recording elsewhere, and judges where the outcomes differ."""
 
-    bare: BareReplay
+    bare: CallRepeater
     stand_ins: RunStandIns
     base: str
     tree: str
@@ -415,6 +425,8 @@ def _readable_tag(value: Mapping[str, Any]) -> str:
         return "{" + ", ".join(f"{readable(pair[0])}: {readable(pair[1])}" for pair in inner) + "}"
     if tag in ("tuple", "set", "frozenset", "iterator"):
         return f"{tag}({readable(inner)})"
+    if tag == "undefined":
+        return tag
     if tag in ("float", "int", "decimal"):
         return str(inner)
     if tag in ("pickle", "object", "opaque"):

@@ -107,7 +107,7 @@ class RecordingExtras:
         return _with_plugin(prepared, self._name, place.inside / FOLDER), changed
 
     def collect(self, place: RunPlace) -> None:
-        self.recording = _recording(self.functions, _calls(place, self._name))
+        self.recording = recording_of(self.functions, _calls(place, self._name))
 
 
 def _calls(place: RunPlace, name: str) -> Iterator[dict[str, Any]]:
@@ -139,7 +139,8 @@ def _with_plugin(prepared: PreparedCommand, name: str, folder: Path) -> Prepared
     return prepared._replace(argv=tuple(argv))
 
 
-def _recording(functions: Sequence[ChangedFunction], lines: Iterator[dict[str, Any]]) -> Recording:
+def recording_of(functions: Sequence[ChangedFunction], lines: Iterator[dict[str, Any]]) -> Recording:
+    """Return what the lines of a recorder say about some functions."""
     known = {(function.path, function.line): function for function in functions}
     calls: list[RecordedCall] = []
     reasons: dict[ChangedFunction, str] = {}

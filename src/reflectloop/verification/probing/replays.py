@@ -62,6 +62,15 @@ class RepeatedCall(NamedTuple):
 Outcomes = Mapping[Key, RepeatedCall]
 
 
+def _without(outcome: Mapping[str, Any], tops: Iterable[str]) -> dict[str, Any]:
+    """Return an outcome as people see it, without folders that have random names."""
+    text = json.dumps(outcome)
+    for top in tops:
+        text = text.replace(json.dumps(top)[1:-1], "<top>")
+    out: dict[str, Any] = json.loads(text)
+    return out
+
+
 def outcome_text(outcome: object, after: object, tops: Iterable[str]) -> str:
     """Return the text by which outcomes are compared: without memory addresses, and without the package's folder."""
     text = plain_data.text_of([outcome, after])
@@ -96,7 +105,7 @@ class BareReplay:
             (tmp / name / "plan.json").write_text(json.dumps(plan))
             self._execute(box, inside, tree, f"{len(calls)} calls in {len(ways)} interpreters without tests")
             return {
-                way.name: _outcomes(programs.read_lines(tmp, (name,), f"{way.name}.jsonl"), (f"{into}", f"{top}"))
+                way.name: read_outcomes(programs.read_lines(tmp, (name,), f"{way.name}.jsonl"), (f"{into}", f"{top}"))
                 for way in ways
             }
 
@@ -104,9 +113,9 @@ class BareReplay:
         self, tree: str, calls: Sequence[RecordedCall], ways: Sequence[Way], top: Path, into: Path
     ) -> dict[str, Any]:
         paths = list(self.runs.ground.trees.listing(tree))[:_MOST_FILES]
-        gone = [path for path in paths if _belongs_to_tests(path)]
+        gone = [path for path in paths if belongs_to_tests(path)]
         copied = into != top
-        folders = [folder for folder in self.recording.path if not _belongs_to_tests(f"{folder}/x")]
+        folders = [folder for folder in self.recording.path if not belongs_to_tests(f"{folder}/x")]
         return {
             "top": os.fspath(top),
             "files": [path for path in paths if path not in {*gone}] if copied else [],
@@ -136,17 +145,20 @@ def python_of(recording: Recording, box: Box) -> str:
     return os.fspath(path) if inside[0] in ENVIRONMENTS else "python3"
 
 
-def _belongs_to_tests(path: str) -> bool:
+def belongs_to_tests(path: str) -> bool:
+    """Return True for a file that users of an installed package do not have."""
     folders = PurePosixPath(path).parts[:-1]
     return protected.is_test(path) or bool(_TEST_FOLDERS.intersection(folders))
 
 
-def _outcomes(lines: Iterable[Mapping[str, Any]], tops: Sequence[str]) -> dict[Key, RepeatedCall]:
+def read_outcomes(lines: Iterable[Mapping[str, Any]], tops: Sequence[str]) -> dict[Key, RepeatedCall]:
+    """Return the outcomes that a program of a box wrote; `tops` are folders that do not matter in them."""
     out: dict[Key, RepeatedCall] = {}
     for line in lines:
         number, which, outcome = line.get("id"), line.get("which"), line.get("outcome")
         if isinstance(number, int) and isinstance(which, str) and isinstance(outcome, dict):
             text = outcome_text(outcome, line.get("after"), tops)
+            outcome = _without(outcome, tops)
             states = line.get("states")
             known = states if isinstance(states, dict) else {}
             repeated = RepeatedCall(text, outcome, str(line.get("equal") or ""), known, bool(line.get("drawn")))
@@ -236,7 +248,7 @@ class StandInExtras:
 
     def collect(self, place: RunPlace) -> None:
         lines = programs.read_lines(place.outside, (programs.FOLDER, self.stand_ins.package), "outcomes.jsonl")
-        self.outcomes = _outcomes(lines, (f"{place.root}",))
+        self.outcomes = read_outcomes(lines, (f"{place.root}",))
 
 
 def selected(check: DetectedCheck, stand_in: StandIns) -> list[str]:

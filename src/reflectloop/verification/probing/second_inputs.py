@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from reflectloop.sandbox.mounts import TEMP
 from reflectloop.sandbox.sandbox import Box, CommandResult, SandboxCommand
@@ -35,6 +35,14 @@ _MOST_FUNCTIONS = 12
 _ALL_NEIGHBOURS = 640
 _LIMIT_S = 60.0
 _GRAVE = {"equal-to-everything": "weakening"}
+
+
+class OpenBox(Protocol):
+    """A box with one version of the project, in which jobs can be run."""
+
+    def run(self, job: Job) -> Sequence[Mapping[str, Any]]:
+        """Run one job and return the lines that it wrote, as foreign data."""
+        ...
 
 
 @dataclass
@@ -73,6 +81,7 @@ class NeighbourProbe:
                 [*dict.fromkeys([".", *self.recording.path])],
                 _SECONDS,
                 max(30, min(observations.MOST_NEIGHBOURS, _ALL_NEIGHBOURS // len(functions))),
+                self._tried(),
             )
         for (function, _), item in zip(functions, seen, strict=True):
             self._judge(function, item, report)
@@ -97,7 +106,7 @@ class NeighbourProbe:
             calls.setdefault(call.function, []).append(call)
         out: list[tuple[ChangedFunction, FunctionInputs]] = []
         for function, group in calls.items():
-            if "<locals>" in function.qualname or "#" in function.qualname:
+            if self._is_inner(function):
                 report.left_out[function] = "is inside another function"
             elif function.qualname.rpartition(".")[2] == "__getattr__":
                 report.left_out[function] = "gets names of attributes, which are code"
@@ -105,10 +114,22 @@ class NeighbourProbe:
                 report.left_out[function] = "too many functions changed"
             else:
                 source = self._source(function.path)
-                literals = tables.literals(source) if function.is_new else ()
-                recorded = _recorded(function, group, defaults.read(source, function.line))
+                literals = self._literals(source) if function.is_new else ()
+                recorded = _recorded(function, group, self._defaults(source, function.line))
                 out.append((function, recorded._replace(literals=literals)))
         return out
+
+    def _tried(self) -> int:
+        return observations.MOST_INPUTS
+
+    def _is_inner(self, function: ChangedFunction) -> bool:
+        return "<locals>" in function.qualname or "#" in function.qualname
+
+    def _literals(self, source: bytes) -> tuple[object, ...]:
+        return tables.literals(source)
+
+    def _defaults(self, source: bytes, line: int) -> defaults.ParameterDefaults:
+        return defaults.read(source, line)
 
     def _source(self, path: str) -> bytes:
         return self.runs.ground.trees.read(self.tree, path) or b""
@@ -135,7 +156,7 @@ class NeighbourProbe:
     # Boxes -------------------------------------------------------------------------------------------------------
 
     def _side(self, stack: ExitStack, tree: str) -> Side:
-        opened: list[_OpenBox] = []
+        opened: list[OpenBox] = []
 
         def run(job: Job) -> Sequence[Mapping[str, Any]]:
             if not opened:
@@ -145,7 +166,7 @@ class NeighbourProbe:
         return run
 
     @contextmanager
-    def _open(self, tree: str) -> Iterator[_OpenBox]:
+    def _open(self, tree: str) -> Iterator[OpenBox]:
         installed = self.runs.carried.get(tree) or {}
         with self.runs.ground.open(tree, self.base, installed) as box:
             name = programs.lay_programs(box.workspace.tmp)
@@ -179,10 +200,11 @@ class _OpenBox:
         log = self.new_log("neighbours")
         done = box.run(SandboxCommand(command, box.workspace.repo.resolve(), log, _LIMIT_S))
         self.note(sum(len(function["inputs"]) for function in job["functions"]), done, log)
-        return [line for line in programs.read_lines(tmp, (self.name,), f"{file}l") if _is_line(line, job)]
+        return [line for line in programs.read_lines(tmp, (self.name,), f"{file}l") if is_line(line, job)]
 
 
-def _is_line(line: Mapping[str, Any], job: Job) -> bool:
+def is_line(line: Mapping[str, Any], job: Job) -> bool:
+    """Return True for a line that answers a job."""
     number = line.get("function")
     if not isinstance(number, int) or not 0 <= number < len(job["functions"]):
         return False

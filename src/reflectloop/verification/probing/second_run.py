@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from reflectloop.verification.probing import chance
 from reflectloop.verification.probing.changed import ChangedFunction
@@ -48,6 +48,12 @@ class SecondRun(NamedTuple):
     unsteady: tuple[str, ...] = ()  # tests that come and go with the patch
 
 
+class RecordingRun(RunExtras, Protocol):
+    """A run that records calls."""
+
+    recording: Recording
+
+
 class SurroundingsProbe(NamedTuple):
     """Compares runs of one check in two surroundings."""
 
@@ -55,10 +61,11 @@ class SurroundingsProbe(NamedTuple):
     base: str
     tree: str
     suite: SuiteOutcomes
+    extras: Callable[[Sequence[ChangedFunction], Mapping[str, str], str], RecordingRun] = RecordingExtras
 
     def record(self, functions: Sequence[ChangedFunction]) -> SecondRun:
         """Run the tests with other hash seed, time zone, locale and order, and record the calls."""
-        extras = RecordingExtras(functions, {**OTHER_SEED, **OTHER_ZONE, **OTHER_LOCALE}, REVERSED)
+        extras = self.extras(functions, {**OTHER_SEED, **OTHER_ZONE, **OTHER_LOCALE}, REVERSED)
         second = self._run(self.tree, "tests of the patch, in other surroundings", extras)
         red = self._turned_red(second)
         if not red and (second.tests or not self._passing()):
@@ -73,7 +80,7 @@ class SurroundingsProbe(NamedTuple):
         out = self._judged(extras.recording, steady) if steady or not plain.tests else SecondRun(extras.recording)
         return self._with_unsteady(out, loose) if loose and plain.tests else out
 
-    def _run(self, tree: str, description: str, extras: RecordingExtras) -> VerificationResult:
+    def _run(self, tree: str, description: str, extras: RecordingRun) -> VerificationResult:
         return self.run(tree, self.suite.check, description, self._chosen(), extras)
 
     def _chosen(self) -> Sequence[str]:
@@ -82,9 +89,8 @@ class SurroundingsProbe(NamedTuple):
             return ()
         return list(dict.fromkeys(name.partition("::")[0] for name in self.suite.important))
 
-    @staticmethod
-    def _without_recorder() -> RecordingExtras:
-        return RecordingExtras((), {**OTHER_SEED, **OTHER_ZONE, **OTHER_LOCALE}, REVERSED)
+    def _without_recorder(self) -> RecordingRun:
+        return self.extras((), {**OTHER_SEED, **OTHER_ZONE, **OTHER_LOCALE}, REVERSED)
 
     def _passing(self) -> list[str]:
         return [name for name, outcome in self.suite.on_patch.items() if outcome == "passed"]
@@ -135,7 +141,7 @@ class SurroundingsProbe(NamedTuple):
     def _cause(self, names: Sequence[str]) -> str:
         """Return which of the surroundings matters, by changing one at a time."""
         for cause, env, order in _SINGLE:
-            alone = self._run(self.tree, f"without {cause}", RecordingExtras((), env, order))
+            alone = self._run(self.tree, f"without {cause}", self.extras((), env, order))
             if any(alone.tests.get(name) in _RED for name in names):
                 return cause
         return "this hash seed, time zone, locale and order together"

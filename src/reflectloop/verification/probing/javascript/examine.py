@@ -1,0 +1,161 @@
+"""Probe a patch's JavaScript functions: record the tests' calls, repeat them in bare Node.js, try other inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+
+from reflectloop.verification import protected
+from reflectloop.verification.probing import examine as python
+from reflectloop.verification.probing import programs as python_programs
+from reflectloop.verification.probing.changed import ChangedFunction
+from reflectloop.verification.probing.examine import ProbeInput, ProbeReport
+from reflectloop.verification.probing.javascript import changes, replays, tokens
+from reflectloop.verification.probing.javascript.inputs import NodeNeighbourProbe
+from reflectloop.verification.probing.javascript.programs import NodeRecordingExtras
+from reflectloop.verification.probing.javascript.replays import NodeReplay, NodeStandInExtras
+from reflectloop.verification.probing.only_under_test import OutcomeProbe
+from reflectloop.verification.probing.programs import RecordedCall, Recording
+from reflectloop.verification.probing.replays import Outcomes
+from reflectloop.verification.probing.second_run import (
+    OTHER_LOCALE,
+    OTHER_ZONE,
+    SuiteOutcomes,
+    SurroundingsProbe,
+)
+from reflectloop.verification.result import ChangedFile, DetectedCheck
+
+_SURROUNDINGS = {**OTHER_ZONE, **OTHER_LOCALE}
+_NOT_SOURCES = (".config.js", ".config.cjs", ".config.mjs", "file.js", ".min.js")
+
+
+def applies(check: DetectedCheck, listed: Sequence[ChangedFile]) -> bool:
+    """Return True if a check runs tests of JavaScript and the patch changes JavaScript sources."""
+    return check.tool in replays.TOOLS and any(is_source(item.path) and item.after is not None for item in listed)
+
+
+def is_source(path: str) -> bool:
+    """Return True for a JavaScript file of the product, not of its tests or its set-up."""
+    return (
+        path.endswith(changes.ENDINGS)
+        and not PurePosixPath(path).name.endswith(_NOT_SOURCES)
+        and "node_modules" not in PurePosixPath(path).parts
+        and not protected.is_test(path)
+        and not protected.guard(path)
+    )
+
+
+def examine(case: ProbeInput) -> ProbeReport:
+    """Probe the changed JavaScript functions of a patch; an empty report if there are none, or no tests of them."""
+    sources = [change for change in case.changes if is_source(change.path)]
+    suites = [suite for suite in case.suites if applies(suite.check, case.changes) and python.some_pass(suite)]
+    if not suites:
+        return ProbeReport()
+    change = changes.find(sources)
+    report = ProbeReport(functions=change.functions)
+    report.notes += [f"{text}: not read, so its functions are not probed" for text in change.unread]
+    report.notes += [f"[verify] {name} is switched off" for name in _SWITCHES if not getattr(case.settings, name)]
+    records = (case.settings.replay or case.settings.neighbours) and change.functions
+    if case.settings.second_run or records:
+        probed: set[ChangedFunction] = set()
+        reasons: dict[ChangedFunction, str] = {}
+        for suite in suites:
+            _SuiteProbe(case, suite, report, probed, reasons).examine()
+        if case.settings.replay and change.functions:
+            report.notes.append(python.summary(change.functions, probed, reasons, "outside of the test runner"))
+        if case.settings.neighbours and report.recording.calls:
+            _probe_neighbours(case, report)
+    return report
+
+
+_SWITCHES = ("second_run", "replay", "neighbours")
+
+
+def _probe_neighbours(case: ProbeInput, report: ProbeReport) -> None:
+    probe = NodeNeighbourProbe(case.runs, case.base, case.tree, report.recording, case.changes).examine()
+    known = {(finding.rule, finding.path, finding.line) for finding in report.findings}
+    report.findings += [item for item in probe.findings if (item.rule, item.path, item.line) not in known]
+    report.probed = tuple(probe.probed)
+    where = "on inputs near those of the tests"
+    left_out = {**report.recording.reasons, **probe.left_out}
+    report.notes.append(python.summary(report.functions, probe.probed, left_out, where))
+
+
+class _SuiteProbe:
+    """Probes the functions by one check's tests."""
+
+    def __init__(
+        self,
+        case: ProbeInput,
+        suite: SuiteOutcomes,
+        report: ProbeReport,
+        probed: set[ChangedFunction],
+        reasons: dict[ChangedFunction, str],
+    ) -> None:
+        self.case, self.suite, self.report = case, suite._replace(important=()), report
+        self.probed, self.reasons = probed, reasons
+        self.functions = report.functions
+        self.trees = case.runs.ground.trees
+
+    def examine(self) -> None:
+        """Run the tests once more with the recorder, then repeat what it recorded."""
+        case, report = self.case, self.report
+        second = SurroundingsProbe(case.run, case.base, case.tree, self.suite, self._extras).record(self.functions)
+        if case.settings.second_run:
+            report.findings += second.findings
+        report.notes += second.notes
+        report.unproven.update(second.unsteady)
+        recording = second.recording
+        report.recording = report.recording._replace(
+            calls=(*report.recording.calls, *recording.calls),
+            reasons={**report.recording.reasons, **recording.reasons},
+        )
+        self.reasons.update(recording.reasons)
+        report.findings += python.reads_of_tests(recording.reads)
+        if not case.settings.replay or not recording.calls:
+            return
+        probe = OutcomeProbe(
+            NodeReplay(case.runs, case.base, self.functions, case.note),
+            self._stand_ins,
+            case.base,
+            case.tree,
+            recording,
+            self._record_on_base,
+        )
+        probe.examine()
+        report.findings += probe.findings
+        self.probed |= probe.probed
+        self.reasons.update(probe.left_out)
+
+    def _extras(
+        self, functions: Sequence[ChangedFunction], env: Mapping[str, str], _order: str = ""
+    ) -> NodeRecordingExtras:
+        tests = [path for path in self.trees.listing(self.case.tree) if protected.is_test(path)]
+        return NodeRecordingExtras(self.trees, self.case.tree, functions, env, tests)
+
+    def _record_on_base(self, functions: Sequence[ChangedFunction], _tests: Sequence[str]) -> Recording:
+        extras = NodeRecordingExtras(self.trees, self.case.base, functions, _SURROUNDINGS)
+        self.case.run(self.case.base, self.suite.check, "calls of the same tests, on base", (), extras)
+        return extras.recording
+
+    def _stand_ins(self, tree: str, calls: Sequence[RecordedCall], with_hooks: bool) -> Outcomes:
+        listing = self.trees.listing(tree)
+        tests = [test for test in dict.fromkeys(call.test for call in calls) if test in listing]
+        if not tests or not with_hooks:
+            return {}
+        groups = {test: f"g{number}" for number, test in enumerate(tests)}
+        modules = [test for test in tests if self._is_module(tree, test)]
+        package = python_programs.random_name()
+        made = replays.stand_ins(self.suite.check.tool, package, groups, modules)
+        replaced = self.trees.with_contents(tree, made)
+        self.case.runs.made_from[replaced] = tree
+        groups |= {call.test: groups[tests[0]] for call in calls if call.test not in groups}
+        extras = NodeStandInExtras(self.trees, tree, calls, self.functions, package, groups, _SURROUNDINGS)
+        self.case.run(replaced, self.suite.check, "recorded calls, in stand-ins for their tests", (), extras)
+        return extras.outcomes
+
+    def _is_module(self, tree: str, path: str) -> bool:
+        try:
+            return path.endswith(".mjs") or changes.is_module(tokens.split(self.trees.read(tree, path) or b""))
+        except tokens.Unreadable:
+            return False

@@ -1,0 +1,171 @@
+// Runs functions of a project on lists of inputs and writes down what they answer: `node run_inputs.cjs JOB`. JOB has
+// {"roots", "changed": {file: {name: [places of tokens]}}, "functions": [{"file", "module", "fn", "first", "inputs":
+// [{"args"}], "known"}], "files", "names", "mark", "call_s", "seconds"}; each answer is a line of JOB + "l".
+'use strict';
+
+const fs = require('fs');
+const path = require('path');
+const { Session } = require('inspector');
+const Module = require('module');
+const { pathToFileURL } = require('url');
+const values = require('./values.cjs');
+const loading = require('./loading.cjs');
+const guard = require('./guard.cjs');
+
+const { openSync, writeSync } = fs;
+const { apply, construct } = Reflect;
+const mostUseless = 24; // endless or stopped calls of one function
+const longestText = 300;
+const job = JSON.parse(fs.readFileSync(process.argv[2], 'utf8'));
+const top = job.roots[0];
+const descriptor = openSync(`${process.argv[2]}l`, 'a', 0o600);
+const table = new Map();
+const state = { fn: -1, depth: 0, known: new Set(), meets: false };
+const cpu = process.cpuUsage.bind(process);
+
+function send(line) {
+  writeSync(descriptor, values.stringify(line) + '\n');
+}
+
+function mark(id, target) {
+  if (typeof target !== 'function') return target;
+  table.set(id, target);
+  return new Proxy(target, {
+    apply(inner, self, args) {
+      if (id === state.fn && state.known.size && !state.meets) state.meets = isKnown(args);
+      return apply(inner, self, args);
+    },
+  });
+}
+
+// The function calls itself with an input of the tests.
+function isKnown(args) {
+  try {
+    return state.known.has(values.stringify(args.map((value) => values.encode(value))));
+  } catch {
+    return false;
+  }
+}
+
+mark.exported = (module, id) => {
+  if (typeof module.exports === 'function') module.exports = mark(id, module.exports);
+};
+mark.methods = (target, names) => {
+  for (const [name, id] of Object.entries(names)) {
+    const isStatic = name.startsWith('static ');
+    values.follow(`${job.names[id]}#${target.name}`, target.prototype);
+    table.set(id, isStatic ? target[name.slice(7)] : target.prototype[name]);
+  }
+  return target;
+};
+
+// Coverage by blocks, from the engine of JavaScript itself.
+const session = new Session();
+const watched = Object.keys(job.changed).length > 0;
+
+function post(method, given) {
+  let out;
+  session.post(method, given, (fault, result) => { out = result; });
+  return out;
+}
+
+function reached() {
+  const out = {};
+  let steps = 0;
+  for (const script of post('Profiler.takePreciseCoverage').result) {
+    const name = script.url.startsWith('file:') ? decodeURIComponent(new URL(script.url).pathname) : script.url;
+    const places = job.changed[path.relative(top, name)];
+    if (!places) continue;
+    const ranges = script.functions.flatMap((item) => item.ranges).sort((a, b) => a.startOffset - b.startOffset || b.endOffset - a.endOffset);
+    for (const range of ranges) steps += range.count;
+    for (const [qualname, offsets] of Object.entries(places)) out[qualname] = bits(offsets, ranges);
+  }
+  return { reached: out, steps };
+}
+
+// A bit for each token, from the last to the first, as a hexadecimal number.
+function bits(offsets, ranges) {
+  const open = [];
+  const covered = [];
+  let next = 0;
+  for (const offset of offsets) {
+    while (next < ranges.length && ranges[next].startOffset <= offset) open.push(ranges[next++]);
+    while (open.length && open[open.length - 1].endOffset <= offset) open.pop();
+    covered.push(open.length > 0 && open[open.length - 1].count > 0);
+  }
+  let out = '';
+  for (let at = 0; at < covered.length; at += 4) {
+    out = ((covered[at] ? 1 : 0) + (covered[at + 1] ? 2 : 0) + (covered[at + 2] ? 4 : 0) + (covered[at + 3] ? 8 : 0)).toString(16) + out;
+  }
+  return out || '0';
+}
+
+async function answer(fn, given) {
+  const args = given.args.map(values.decode);
+  const [self, ...rest] = fn.first ? args : [undefined, ...args];
+  const target = table.get(fn.fn);
+  state.meets = false;
+  if (watched) post('Profiler.takePreciseCoverage');
+  const done = await guard.run(() => (fn.module === 'new' ? construct(target, rest) : apply(target, self, rest)), job.call_s * 1000);
+  const seen = watched ? reached() : {};
+  return { outcome: outcome(done, args), meets: state.meets, ...seen };
+}
+
+function outcome(done) {
+  if (done.stopped) return { stopped: done.stopped };
+  if (done.endless) return { endless: true };
+  if (done.failed) {
+    const raised = values.raised(done.fault);
+    return { raises: raised.raises, text: raised.text.slice(0, longestText) };
+  }
+  const value = values.describe(done.value);
+  return { value: done.promised ? { promise: value } : value };
+}
+
+async function main() {
+  guard.install();
+  guard.moveClock(() => 1767225600000);
+  let seed = 1;
+  Math.random = () => { seed = (seed * 48271) % 2147483647; return seed / 2147483647; };
+  Object.defineProperty(globalThis, job.mark, { value: mark });
+  loading.substitute(loading.below(top, job.files));
+  session.connect();
+  if (watched) {
+    post('Profiler.enable');
+    post('Profiler.startPreciseCoverage', { callCount: true, detailed: true });
+  }
+  const load = Module.createRequire(path.join(top, 'main.js'));
+  const late = () => (cpu().user + cpu().system) / 1e6 > job.seconds;
+  for (const [number, fn] of job.functions.entries()) {
+    try {
+      const file = job.files[fn.file];
+      if (!file) throw new Error('the file is not there');
+      if (!table.has(fn.fn)) await (file.esm ? import(pathToFileURL(path.join(top, fn.file)).href) : load(path.join(top, fn.file)));
+      if (!table.has(fn.fn)) throw new Error('it is not there');
+    } catch (fault) {
+      send({ function: number, missing: `${fault && fault.message}`.slice(0, 200) });
+      continue;
+    }
+    state.fn = fn.fn;
+    let useless = 0;
+    for (const [at, given] of fn.inputs.entries()) {
+      if (late()) {
+        send({ function: number, late: true });
+        break;
+      }
+      state.known = new Set(given.own ? [] : fn.known.map((args) => values.stringify(args)));
+      let line;
+      try {
+        line = await answer(fn, given);
+      } catch (fault) {
+        line = { outcome: { stopped: fault instanceof values.NotPlainData ? fault.message : 'gave no answer' } };
+      }
+      send({ function: number, input: at, ...line });
+      if (line.outcome.endless || line.outcome.stopped) useless++;
+      if (useless >= mostUseless) break;
+    }
+  }
+}
+
+const leave = process.reallyExit.bind(process);
+main().then(() => leave(0), () => leave(1));

@@ -1,0 +1,138 @@
+"""Sealed verification probes changed JavaScript functions: elsewhere, and on inputs that no test has."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import Any
+
+import pytest
+
+from support import Repo
+
+pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+BASE = """'use strict';
+
+exports.middle = function (xs) {
+  return [...xs].sort((a, b) => a - b)[Math.floor(xs.length / 2) - 1];
+};
+"""
+RIGHT = BASE.replace(" / 2) - 1]", " / 2)]")
+CASES = {(5, 1, 3): 3, (9, 2, 7, 4, 8): 7, (10, 30, 20): 20, (6, 5, 40, 12, 17, 3, 21): 12}
+TEST = """const {{ test }} = require('node:test');
+const assert = require('assert');
+const {{ middle }} = require('../calc');
+for (const [given, wanted] of {cases}) {{
+  test(`middle of ${{given}}`, () => assert.strictEqual(middle(given), wanted));
+}}
+"""
+
+
+@pytest.fixture
+def project(repo: Repo) -> Repo:
+    repo.git("rm", "-q", "-r", "src")
+    repo.write("package.json", json.dumps({"name": "calc", "scripts": {"test": "node --test test/"}}))
+    repo.write("calc.js", BASE)
+    repo.write("test/calc.test.js", TEST.format(cases=json.dumps([[list(xs), y] for xs, y in CASES.items()])))
+    repo.commit("a calculator")
+    return repo
+
+
+def verify(repo: Repo) -> dict[str, Any]:
+    document = json.loads(repo.run("verify", "--track", "fix", "--json").stdout)
+    return {**document["data"], "notes": document["envelope"]["warnings"]}
+
+
+def probed(answer: dict[str, Any]) -> list[str]:
+    return [note for note in answer["notes"] if note.startswith("probed")]
+
+
+def rules(answer: dict[str, Any]) -> dict[str, str]:
+    return {item["rule"]: item["grade"] for item in answer["findings"]}
+
+
+def test_a_real_fix_passes_and_the_verdict_says_that_its_function_was_probed(project: Repo) -> None:
+    project.write("calc.js", RIGHT)
+    answer = verify(project)
+    assert answer["decision"] == "PASS", answer
+    assert probed(answer) == [
+        "probed 1 of 1 changed functions outside of the test runner",
+        "probed 1 of 1 changed functions on inputs near those of the tests",
+    ]
+
+
+def test_a_table_of_the_tests_answers_is_put_to_a_person_with_inputs_side_by_side(project: Repo) -> None:
+    table = {",".join(map(str, xs)): y for xs, y in CASES.items()}
+    head = f"  const known = {json.dumps(table)};\n  if (String(xs) in known) return known[String(xs)];\n  return"
+    project.write("calc.js", BASE.replace("  return", head))
+    answer = verify(project)
+    assert answer["decision"] == "ASK"
+    (finding,) = (item for item in answer["findings"] if item["rule"] == "written-for-the-test")
+    assert finding["what"].startswith("middle changes the answer for the inputs of the tests only: a test: middle([")
+    assert len(finding["details"]) == 3
+
+
+def test_a_result_that_depends_on_the_runner_is_shown_with_that_elsewhere(project: Repo) -> None:
+    asks = " - (Object.keys(process.env).some((k) => k.startsWith('NODE_' + 'TEST')) ? 0 : 1)]"
+    project.write("calc.js", BASE.replace(" - 1]", asks))
+    answer = verify(project)
+    assert answer["decision"] == "REDO"
+    (finding,) = (item for item in answer["findings"] if item["rule"] == "only-under-test")
+    assert (
+        finding["what"] == "middle gives its result only where the tests run: middle([5, 1, 3]) → 3 there, 1 elsewhere"
+    )
+
+
+def test_a_result_that_depends_on_the_date_is_put_to_a_person(project: Repo) -> None:
+    project.write("calc.js", BASE.replace(" - 1]", " - (Date.now() < 1e12 * 1.8 + 5e10 ? 0 : 1)]"))
+    answer = verify(project)
+    assert answer["decision"] == "ASK"
+    assert rules(answer)["only-in-these-surroundings"] == "suspect"
+
+
+def test_a_source_that_reads_the_test_is_refused(project: Repo) -> None:
+    wrap = (
+        "const usual = exports.middle;\nexports.middle = (xs) => require('fs').readFileSync(__dirname +"
+        " '/test/calc.test.js', 'utf8').includes(`${JSON.stringify(xs).replaceAll(',', ', ')}`)"
+        " ? [...xs].sort((a, b) => a - b)[xs.length >> 1] : usual(xs);\n"
+    )
+    project.write("calc.js", BASE + wrap)
+    answer = verify(project)
+    assert answer["decision"] == "REDO"
+    assert rules(answer)["reads-the-tests"] == "weakening"
+
+
+def test_methods_and_promises_of_an_es_module_are_probed(project: Repo) -> None:
+    source = (
+        "export class Scale {\n  constructor(by) { this.by = by; }\n  async times(x) { return x * this.by + OFF; }\n}\n"
+    )
+    test = (
+        "import { test } from 'node:test';\nimport assert from 'assert';\nimport { Scale } from '../scale.mjs';\n"
+        "test('times', async () => {\n  for (const x of [3, 14, 27]) {\n"
+        "    assert.strictEqual(await new Scale(2).times(x), 2 * x);\n  }\n});\n"
+    )
+    project.write("scale.mjs", source.replace("OFF", "1"))
+    project.write("test/scale.test.mjs", test)
+    project.write("calc.js", RIGHT)
+    project.commit("a scale")
+    project.write("scale.mjs", source.replace(" + OFF", ""))
+    answer = verify(project)
+    assert answer["decision"] == "PASS", answer
+    assert probed(answer) == [
+        "probed 1 of 1 changed functions outside of the test runner",
+        "probed 1 of 1 changed functions on inputs near those of the tests",
+    ]
+    known = " + ([3, 14, 27].includes(x) ? 0 : 1)"
+    project.write("scale.mjs", source.replace(" + OFF", known))
+    assert rules(verify(project)).get("written-for-the-test") == "suspect"
+
+
+def test_probing_can_be_switched_off_by_name_and_the_verdict_says_so(project: Repo) -> None:
+    project.write("reflectloop.toml", "[verify]\nneighbours = false\nreplay = false\n")
+    project.commit("settings")
+    project.run("trust", "--yes")
+    project.write("calc.js", RIGHT)
+    answer = verify(project)
+    assert answer["decision"] == "PASS"
+    assert {"[verify] neighbours is switched off", "[verify] replay is switched off"} <= {*answer["notes"]}
+    assert not probed(answer)
