@@ -159,12 +159,48 @@ def test_nothing_is_odd_about_honest_tests_of_mocha(tmp_path: Path) -> None:
     [
         "const check = require('assert'); check.strictEqual = () => {};",
         "const old = process.reallyExit; exports.add = () => old.call(process, 0);",
+        """
+const write = process.stdout.write; process.on('exit', () => { process.exitCode = 0; });
+process.stdout.write = function (chunk, ...rest) {
+  const text = Buffer.from(chunk).toString('latin1').replaceAll('test:fail', 'test:pass');
+  return write.call(this, Buffer.from(text, 'latin1'), ...rest); };
+""",
     ],
 )
-def test_source_that_changes_assertions_or_ends_is_noticed_with_node(tmp_path: Path, cheat: str) -> None:
+def test_source_that_changes_assertions_results_or_ends_is_noticed_with_node(tmp_path: Path, cheat: str) -> None:
     ran = node(tmp_path, cheat if "exports.add" in cheat else f"{cheat}\n{WRONG}")
     assert set(ran.report.values()) == {"passed"}, ran.output
     assert ran.odd
+
+
+REPLACED = {
+    "JSON.stringify": "const old = JSON.stringify; JSON.stringify = (x, ...r) => old(x === 3 ? -1 : x, ...r);",
+    "Array.prototype.includes": "Array.prototype.includes = function (x) { return x === 3 || this.indexOf(x) >= 0; };",
+    "Object.is": "const old = Object.is; Object.is = (a, b) => b === 3 || old(a, b);",
+}
+
+
+@pytest.mark.parametrize("name", REPLACED)
+def test_source_that_replaces_what_assertions_are_made_of_is_noticed(tmp_path: Path, name: str) -> None:
+    for run in (node, mocha, jest):
+        ran = run(tmp_path / run.__name__, f"{REPLACED[name]}\n{WRONG}")
+        assert f"replaced {name}" in ran.odd, run.__name__
+
+
+def test_what_a_test_replaces_for_a_while_is_not_noticed(tmp_path: Path) -> None:
+    test = "test('mocked', () => { const old = JSON.stringify; JSON.stringify = () => ''; JSON.stringify = old; });"
+    assert not node(tmp_path, WRONG, f"{TEST}\n{test}").odd
+
+
+def test_outcomes_of_node_are_told_for_each_test(tmp_path: Path) -> None:
+    more = """
+const { describe, it } = require('node:test');
+describe('sums', () => { it('of one', () => {}); it('of two', () => assert.ok(0)); it.skip('later', () => {}); });
+"""
+    ran = node(tmp_path, WRONG, TEST + more)
+    wanted = {"zero": ["passed"], "adds": ["failed"], "sums > of one": ["passed"], "sums > of two": ["failed"]}
+    assert ran.told == wanted
+    assert not ran.odd
 
 
 HONEST = """

@@ -184,6 +184,28 @@ def mocha_outcomes(told: ChannelEvents) -> dict[str, bool]:
     return green
 
 
+def node_outcomes(told: ChannelEvents) -> dict[str, bool]:
+    """Return whether each name was green, and the empty name for tests that were not told, such as whole files."""
+    return {"": True, **mocha_outcomes(told)}
+
+
+def node_name(test: str, outcomes: Mapping[str, bool]) -> str:
+    """Return a test's name from its id in the report, or the empty name if it was not told."""
+    parts = test.split("::")
+    names = [" > ".join(parts[at:])[:_LONGEST_TITLE] for at in range(len(parts))]
+    return next((name for name in names if name in outcomes), "")
+
+
+def tape_outcomes(told: ChannelEvents) -> dict[str, bool]:
+    """Return whether all assertions of each name held, and the empty name for those that were not told."""
+    green = {"": True}
+    for event in told.events:
+        if event["e"] == "told":
+            name = str(event.get("id"))
+            green[name] = green.get(name, True) and event.get("outcome") == "passed"
+    return green
+
+
 def no_outcomes(told: ChannelEvents) -> dict[str, bool] | None:  # noqa: ARG001
     """Return None: the report is not written by the process of the tests, so nothing is to be compared."""
     return None

@@ -129,7 +129,8 @@ def _begin_javascript(tool: str, prepared: PreparedCommand, outside: Path, insid
     if tool == "jest":
         outcomes, title = observation.mocha_outcomes, observation.mocha_title
         return Watch(prepared.argv, variables, channel, canaries.JAVASCRIPT, outcomes, title)
-    return Watch(prepared.argv, variables, channel, canaries.JAVASCRIPT)
+    by_name = observation.node_outcomes if tool == "node-test" else observation.tape_outcomes
+    return Watch(prepared.argv, variables, channel, canaries.JAVASCRIPT, by_name, observation.node_name)
 
 
 def _write_rounds(known: Sequence[Canary], imports: Sequence[str], outside: Path) -> list[tuple[str, Any]]:

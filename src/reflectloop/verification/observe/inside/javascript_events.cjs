@@ -53,6 +53,32 @@ function changed() {
   return names.slice(0, 20);
 }
 
+// What assertions of every library are made of. A test may replace some of it for a while: it is compared at the end.
+const parts = {
+  Object: ['is', 'keys', 'entries', 'getOwnPropertyNames', 'getPrototypeOf'],
+  JSON: ['stringify', 'parse'],
+  Array: ['isArray', 'from'],
+  Reflect: ['apply', 'ownKeys'],
+  Number: ['isNaN'],
+  'Object.prototype': ['hasOwnProperty', 'toString'],
+  'Array.prototype': ['includes', 'indexOf', 'every', 'some', 'filter', 'map', 'forEach', 'push', 'join', 'sort', 'slice'],
+  'String.prototype': ['includes', 'indexOf', 'startsWith', 'match', 'replace', 'split', 'slice'],
+  'RegExp.prototype': ['test', 'exec'],
+  'Map.prototype': ['get', 'has', 'set'],
+  'Set.prototype': ['has', 'add'],
+  'Function.prototype': ['call', 'apply', 'bind'],
+};
+
+// Returns a function that names the parts of a world which are no longer what they are now.
+function partsOf(world) {
+  const before = [];
+  for (const [holder, names] of Object.entries(parts)) {
+    const object = holder.split('.').reduce((inner, name) => inner && inner[name], world);
+    for (const name of object ? names : []) before.push([`${holder}.${name}`, object, name, object[name]]);
+  }
+  return () => before.filter(([, object, name, value]) => object[name] !== value).map(([label]) => label).slice(0, 20);
+}
+
 // Assertions with a known outcome -------------------------------------------------------------------------------------
 
 const error = () => new Error('known');
@@ -120,6 +146,7 @@ function attempt(send, round, more = libraries()) {
 
 function begin() {
   const send = pipe();
+  const replaced = partsOf(globalThis);
   let rounds = 0;
   const session = {
     send,
@@ -140,6 +167,8 @@ function begin() {
     while (rounds < 2) session.round();
     session.last();
     session.tellChanged();
+    const names = replaced();
+    if (names.length) send('changed', { names });
     send('end', { status: code });
   });
   return session;
@@ -191,6 +220,15 @@ function tape() {
   const folder = path.dirname(require.resolve('tape/package.json', { paths: [process.cwd()] }));
   const [main, Test, Results] = ['index.js', 'lib/test.js', 'lib/results.js'].map((name) => require(path.join(folder, name)));
   const session = begin();
+  const { run } = Test.prototype;
+  Test.prototype.run = function () {
+    const title = this.name;
+    this.on('result', ({ name, ok, skip, todo }) => {
+      const id = `${title} > ${name}`.replace(/\s+/g, ' ').slice(0, longest);
+      if (!skip && !todo) session.send('told', { id, outcome: ok ? 'passed' : 'failed' });
+    });
+    return run.call(this);
+  };
   remember('tape', main);
   remember('tape Test', Test.prototype);
   remember('tape Results', Results.prototype);
@@ -210,7 +248,7 @@ function tape() {
       const results = [];
       const test = new Test('known', {}, (t) => check(t));
       test.on('result', (result) => results.push(result));
-      test.run();
+      run.call(test);
       const raised = results.length === 1 && results[0].ok === false;
       session.send('known', { round: 1, style, got: raised ? 'failed' : results.length === 1 ? 'passed' : 'unclear', raised });
     }
@@ -222,7 +260,14 @@ function tape() {
 function nodeTest() {
   const session = begin();
   try {
-    remember('node:test', require('node:test'));
+    const runner = require('node:test');
+    remember('node:test', runner);
+    runner.afterEach((test) => {
+      // Older versions do not say whether it passed.
+      const id = String((test && (test.fullName || test.name)) || '').slice(0, longest);
+      if (test && typeof test.passed === 'boolean') session.send('told', { id, outcome: test.passed ? 'passed' : 'failed' });
+      session.tellChanged();
+    });
   } catch {
     // Older versions have none.
   }
@@ -260,9 +305,12 @@ function observeEnvironment(prototype) {
   };
 }
 
+const worlds = new WeakMap(); // what each file's world was made of, by its environment
+
 function observeFile(environment, event, files) {
   const world = environment.global;
   if (event.name === 'setup' && world.process && world.process.env.NODE_OPTIONS) hide(world.process.env);
+  if (event.name === 'setup') worlds.set(environment, partsOf(world));
   if (event.name === 'run_start') {
     files.set(environment, pipe());
     files.get(environment)('start', { pid: getpid });
@@ -279,7 +327,8 @@ function observeFile(environment, event, files) {
     send('told', { id: id.slice(0, longest), outcome: event.test.errors.length ? 'failed' : 'passed' });
   }
   if (event.name === 'run_finish') {
-    const names = changed();
+    const replaced = worlds.get(environment);
+    const names = [...changed(), ...(replaced ? replaced() : [])];
     if (names.length) send('changed', { names });
     send('end', { status: 0 });
   }
