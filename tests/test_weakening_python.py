@@ -397,12 +397,13 @@ def test_a_skip_on_a_platform_is_compared_by_its_answers(
     base = BASE.replace("from shop import price\n", WINDOWS)
     sides = [base.replace("def test_price", SKIPPED.format(condition)).encode() for condition in (old, new)]
     project = SurroundingFiles(head_file={"src/shop/compat.py": compat}.get)
-    findings = look([ChangedFile("tests/test_shop.py", *sides)], {}, project)
+    findings = look([ChangedFile("tests/test_shop.py", sides[0], sides[1])], {}, project)
     assert [each.rule for each in findings if each.grade != "note"] == rules
 
 
 def test_a_platform_name_that_the_patch_defines_anew_is_not_believed() -> None:
     base = BASE.replace("from shop import price\n", WINDOWS)
     sides = [base.replace("def test_price", SKIPPED.format(text)).encode() for text in ("os.name == 'nt'", "WIN")]
-    changes = [ChangedFile("tests/test_shop.py", *sides), ChangedFile("shop/compat.py", b"WIN = True\n", COMPAT)]
+    test = ChangedFile("tests/test_shop.py", sides[0], sides[1])
+    changes = [test, ChangedFile("shop/compat.py", b"WIN = True\n", COMPAT)]
     assert [each.rule for each in look(changes) if each.path.startswith("tests")] == ["skip-changed"]

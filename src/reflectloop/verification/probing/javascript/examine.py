@@ -72,7 +72,7 @@ _SWITCHES = ("second_run", "replay", "neighbours")
 
 
 def _probe_neighbours(case: ProbeInput, report: ProbeReport) -> None:
-    probe = NodeNeighbourProbe(case.runs, case.base, case.tree, report.recording, case.changes).examine()
+    probe = NodeNeighbourProbe(case.runs, case.base, case.tree, report.recording, case.changes, case.note).examine()
     known = {(finding.rule, finding.path, finding.line) for finding in report.findings}
     report.findings += [item for item in probe.findings if (item.rule, item.path, item.line) not in known]
     report.probed = tuple(probe.probed)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from reflectloop.sandbox.mounts import TEMP
-from reflectloop.sandbox.sandbox import Box, SandboxCommand
+from reflectloop.sandbox.sandbox import Box, CommandResult, SandboxCommand
 from reflectloop.verification.probing import programs as python_programs
 from reflectloop.verification.probing import second_inputs
 from reflectloop.verification.probing.changed import ChangedFunction
@@ -59,7 +60,8 @@ class NodeNeighbourProbe(NeighbourProbe):
         installed = self.runs.carried.get(tree) or {}
         with self.runs.ground.open(tree, self.base, installed) as box:
             name = programs.lay_programs(box.workspace.tmp)
-            yield _OpenNodeBox(box, name, followed, edited, self.runs.new_log("neighbours"))
+            note = functools.partial(self._write_down, tree)
+            yield _OpenNodeBox(box, name, followed, edited, self.runs.new_log, note)
 
 
 @dataclass
@@ -68,7 +70,8 @@ class _OpenNodeBox:
     name: str
     followed: FollowedFiles
     edited: set[tuple[str, str]]  # path and name of the functions whose code is looked at
-    log: Path
+    new_log: Callable[[str], Path]
+    note: Callable[[int, CommandResult, Path], None]
     count: int = 0
 
     def run(self, job: Job) -> Sequence[Mapping[str, Any]]:
@@ -80,7 +83,9 @@ class _OpenNodeBox:
         file = f"{self.count}.json"
         (tmp / self.name / file).write_text(json.dumps(self._job(job, top)))
         command = ("node", "--max-old-space-size=512", os.fspath(inside / "run_inputs.cjs"), os.fspath(inside / file))
-        box.run(SandboxCommand(command, box.workspace.repo.resolve(), self.log, _LIMIT_S))
+        log = self.new_log("neighbours")
+        done = box.run(SandboxCommand(command, box.workspace.repo.resolve(), log, _LIMIT_S))
+        self.note(sum(len(function["inputs"]) for function in job["functions"]), done, log)
         lines = python_programs.read_lines(tmp, (self.name,), f"{file}l")
         return [line for line in lines if second_inputs.is_line(line, job)]
 
