@@ -13,7 +13,7 @@ from reflectloop.errors import InvalidInput
 from reflectloop.hooks import clients, reading_commands
 from reflectloop.hooks.clients import CLIENTS
 from reflectloop.hooks.model import HookAnswer
-from support import Repo, reflectloop
+from support import Answer, Repo, reflectloop
 
 KEY = "AKIA" + "QYLPMN5HFIQR7XYA"  # looks like a key, and is none
 TEST = (
@@ -298,3 +298,39 @@ def test_a_client_that_cannot_ask_a_person_refuses() -> None:
     assert printed["hookSpecificOutput"]["permissionDecision"] == "deny"
     with pytest.raises(InvalidInput, match="no hook"):
         clients.read(CLIENTS["antigravity"], "PreCompact", "{}")
+
+
+def push(agent: Agent, base: str = "") -> Answer:
+    head = agent.repo.git("rev-parse", "HEAD").strip()
+    line = f"refs/heads/main {head} refs/heads/main {base or '0' * 40}\n"
+    return reflectloop(agent.repo.path, "hook", "pre-push", "--client", "git", stdin=line)
+
+
+def test_only_proven_commits_are_pushed(agent: Agent) -> None:
+    base = agent.repo.git("rev-parse", "HEAD").strip()
+    assert push(agent, base).code == 0
+    agent.repo.write("README.md", "prose\n")
+    prose = agent.repo.commit("prose")
+    assert push(agent, base).code == 0
+    agent.repo.write("calc.py", "def one():\n    return 4 - 3\n")
+    agent.repo.commit("one")
+    refused = push(agent, base)
+    assert refused.code == 33
+    assert "has no receipt" in refused.stderr
+    assert agent.repo.run("verify", "--base", prose.strip()).code == 0
+    assert push(agent, base).code == 33  # nothing joins the remote's tree with the one that was the base
+    assert push(agent, prose.strip()).code == 0
+    assert agent.repo.run("verify", "--base", base).code == 0
+    assert push(agent, base).code == 0
+
+
+def test_a_forged_receipt_does_not_let_a_push_through(agent: Agent) -> None:
+    base = agent.repo.git("rev-parse", "HEAD").strip()
+    agent.repo.write("calc.py", "def one():\n    return 2\n")
+    agent.repo.commit("wrong")
+    assert agent.repo.run("verify", "--base", base).code != 0
+    [path] = (agent.repo.path / ".reflectloop/verifications").glob("*/receipt.json")
+    path.write_text(path.read_text().replace("REFUSED", "PASS").replace("RETRY", "PASS"))
+    assert push(agent, base).code == 33
+    done = reflectloop(agent.repo.path, "hook", "pre-push", "--client", "git", stdin="rubbish\n")
+    assert done.code == 12

@@ -11,6 +11,7 @@ from reflectloop.cli.render import answers
 from reflectloop.hooks import answering
 from reflectloop.hooks.clients import CLIENTS
 
+_GIT = "git"
 _LARGEST = 32 << 20  # bytes of input
 
 
@@ -18,7 +19,7 @@ _LARGEST = 32 << 20  # bytes of input
 @click.argument("event")
 @click.option(
     "--client",
-    type=click.Choice(list(CLIENTS)),
+    type=click.Choice([*CLIENTS, _GIT]),
     default="claude",
     show_default=True,
     help="The program whose hook this is.",
@@ -34,8 +35,20 @@ def hook(event: str, client: str, limit_s: float | None, project_dir: Path) -> N
     Example: reflectloop hook Stop --client claude < input.json
     """
     text = sys.stdin.buffer.read(_LARGEST).decode("utf-8", "replace")
+    if client == _GIT:
+        _before_push(event, text, project_dir)
+        return
     answer = answering.answer(CLIENTS[client], event, text, project_dir, limit_s)
     sys.stdout.write(answer.stdout)
     sys.stdout.flush()
     sys.stderr.write(answer.stderr)
     sys.exit(answer.exit_code)
+
+
+def _before_push(event: str, text: str, project_dir: Path) -> None:
+    from reflectloop.hooks import push_gate
+    from reflectloop.workspace.folders import open_project_dirs
+
+    if event != "pre-push":
+        raise click.UsageError("git has the hook pre-push here.")
+    push_gate.refuse_unproven(open_project_dirs(project_dir), push_gate.read(text))

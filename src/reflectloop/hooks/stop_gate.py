@@ -30,7 +30,7 @@ from reflectloop.workspace.store import open_store
 
 MOST_REFUSALS = 3  # for the same reasons
 _MOST_IN_ALL = 7  # Claude Code ends a turn as a success after eight
-_PROSE = (".md", ".rst", ".txt", ".adoc")
+PROSE = (".md", ".rst", ".txt", ".adoc")
 _POLL_S = 0.2
 _LARGEST_ANSWER = 8 << 20
 _MOST_SHOWN = 8
@@ -120,7 +120,7 @@ class StopGate:
             return []
         names = self.store.git().run("diff-tree", "-r", "-z", "--name-only", "--no-renames", session.tree, tree)
         paths = [os.fsdecode(name) for name in names.split(b"\0") if name]
-        return [path for path in paths if not path.lower().endswith(_PROSE)]
+        return [path for path in paths if not path.lower().endswith(PROSE)]
 
     # The verification ------------------------------------------------------------------------------------------------
 
