@@ -1,4 +1,4 @@
-"""The real Claude Code with our hooks, against a model on loopback: what a session may do, and when it may end."""
+"""The real Claude Code and Codex with our hooks, and a model on loopback: what a session may do, when it may end."""
 
 from __future__ import annotations
 
@@ -228,10 +228,65 @@ def _uninstalled(scene: Scene) -> Claim:
     return Claim("uninstall leaves nothing", f".claude there {left}", not left)
 
 
+def _codex(scene: Scene) -> Claim:
+    """Codex skips our hooks until it trusts them; then a wrong fix does not end its turn."""
+    home = scene.home / ".codex"
+    home.mkdir()
+    shell = "printf 'def one():\\n    return {}\\n' > calc.py"
+    turns = [Turn(calls=(Call("exec_command", {"cmd": shell.format(value)}),)) for value in ("3", "2 - 1")]
+    with Model([turns[0], say("Done."), turns[1], say("Done now.")], aside=True) as model:
+        (home / "config.toml").write_text(_CODEX_SETTINGS.format(root=scene.root, url=model.url))
+        more = {"CODEX_HOME": str(home), "TMPDIR": str(scene.home), "FAKE_API_KEY": "dummy"}
+        more["PATH"] = f"{programs()['codex'].parent}:{scene.env()['PATH']}"
+
+        def run(*words: str) -> subprocess.CompletedProcess[str]:
+            return subprocess.run(
+                words,
+                cwd=scene.root,
+                env=scene.env(**more),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=600,
+            )
+
+        run(str(_BIN), "install", "codex")
+        before = run(str(_BIN), "install", "codex", "--check").returncode
+        run(str(_BIN), "install", "codex", "--trust")
+        after = run(str(_BIN), "install", "codex", "--check").returncode
+        codex = str(programs()["codex"])
+        done = run(codex, "exec", "--json", "--sandbox", "danger-full-access", "Make the test pass.")
+        told = Session(model.seen, {}, done.returncode).told("AssertionError: 3 != 1")
+    return Claim(
+        f"{run(codex, '--version').stdout.strip()}: --check fails until it trusts the hooks; then a wrong fix is refused",
+        f"--check exits {before}, then {after}; told {told}, {len(model.seen)} requests",
+        before != 0 and after == 0 and told and scene.source() == _RIGHT,
+    )
+
+
+_CODEX_SETTINGS = """\
+model = "gpt-5-codex"
+model_provider = "fake"
+check_for_update_on_startup = false
+[analytics]
+enabled = false
+[projects."{root}"]
+trust_level = "trusted"
+[model_providers.fake]
+name = "fake"
+base_url = "{url}/v1"
+env_key = "FAKE_API_KEY"
+wire_api = "responses"
+request_max_retries = 1
+stream_max_retries = 0
+"""
+
+
 def main() -> None:
     shown = subprocess.run([str(programs()["claude"]), "--version"], capture_output=True, text=True, check=False)
     about = (
-        f"Sessions of the real Claude Code, {shown.stdout.strip()}, with our hooks, and a scripted model on loopback."
+        f"Sessions of the real Claude Code ({shown.stdout.strip()}) and Codex with our hooks; the model is a script."
     )
     paper = Paper("hooks", about)
     wanted = os.environ.get("PROOF_ONLY", "")
@@ -250,7 +305,7 @@ def main() -> None:
 
 _STORIES = (
     *(_stop_until_right, _three_refusals, _test_by_tool, _test_by_shell),
-    *(_leak, _forbidden, _planner, _uninstalled),
+    *(_leak, _forbidden, _planner, _uninstalled, _codex),
 )
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -131,3 +133,44 @@ def test_a_value_of_the_users_own_stays() -> None:
     json_files.remove(document, ("env", "CLAUDE_CODE_STOP_HOOK_BLOCK_CAP"), "20")
     assert document == {"env": {"CLAUDE_CODE_STOP_HOOK_BLOCK_CAP": "4"}}
     assert install.Edit(Path("a"), b"a\n", b"b\n").diff()[-2:] == ["-a", "+b"]
+
+
+FAKE_CODEX = """#!{python}
+import json, os, sys
+state = os.path.join(os.path.dirname(__file__), "trusted")
+settings = json.load(open({path!r}))
+print("a line that is no answer", flush=True)
+for line in sys.stdin:
+    asked = json.loads(line)
+    result = {{}}
+    if asked["method"] == "hooks/list":
+        hooks = [(event, group["hooks"][0]["command"]) for event, [group] in settings["hooks"].items()]
+        trust = "trusted" if os.path.exists(state) else "untrusted"
+        listed = [
+            {{"key": event, "eventName": event, "command": command, "currentHash": "h", "trustStatus": trust}}
+            for event, command in hooks
+        ]
+        result = {{"data": [{{"hooks": listed}}]}}
+    elif asked["method"] == "config/batchWrite":
+        open(state, "w").write(json.dumps(asked["params"]))
+    if "id" in asked:
+        print(json.dumps({{"id": asked["id"], "result": result}}), flush=True)
+"""
+
+
+def test_codex_is_asked_whether_it_trusts_the_hooks(repo: Repo, tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "codex"
+    program.parent.mkdir()
+    program.write_text(FAKE_CODEX.format(python=sys.executable, path=str(repo.path / ".codex/hooks.json")))
+    program.chmod(0o755)
+    env = {"PATH": f"{program.parent}:{os.environ['PATH']}"}
+    repo.run("install", "codex", env=env)
+    skipped = repo.run("install", "codex", "--check", env=env)
+    assert skipped.code == 12
+    assert "codex skips hooks it does not trust: SessionStart, PreToolUse" in skipped.stderr
+    assert "next: reflectloop install codex --trust" in skipped.stderr
+    assert "codex trusts: SessionStart" in repo.run("install", "codex", "--trust", env=env).stdout
+    [edit] = json.loads((program.parent / "trusted").read_text())["edits"]
+    assert edit["value"]["Stop"] == {"trusted_hash": "h"}
+    assert repo.run("install", "codex", "--check", env=env).code == 0
+    assert repo.run("install", "claude", "--trust", env=env).code == 2

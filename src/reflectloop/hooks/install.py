@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from reflectloop.errors import InvalidInput, NothingToDo
-from reflectloop.hooks import json_files
+from reflectloop.hooks import codex_trust, json_files
 from reflectloop.hooks.fragments import SETTINGS, Fragment, Scope
 from reflectloop.system import files, process
 from reflectloop.trust import private_file
@@ -52,6 +52,7 @@ class Place(NamedTuple):
     scope: Scope
     path: Path
     ledger: Path
+    root: Path  # the project, or the home folder
 
     @property
     def key(self) -> str:
@@ -61,7 +62,7 @@ class Place(NamedTuple):
 def place(client: str, scope: Scope, start: Path, home: Path) -> Place:
     root = open_project_dirs(start).root if scope == "project" else home
     path = root / SETTINGS[client].files[scope]
-    return Place(client, scope, Path(os.path.realpath(path)), private_file.state_folder() / _LEDGER)
+    return Place(client, scope, Path(os.path.realpath(path)), private_file.state_folder() / _LEDGER, root)
 
 
 def program() -> str:
@@ -138,7 +139,16 @@ def check(at: Place, command: str) -> list[str]:
         for item in wanted
         if item.keys[0] == "hooks" and not json_files.holds(document, item.keys, item.value)
     ]
-    return faults or _tried(at.client, wanted)
+    faults = faults or _tried(at.client, wanted)
+    if faults or at.client != "codex":
+        return faults
+    return codex_trust.faults(at.root, commands(at.client, command))
+
+
+def commands(client: str, program_name: str) -> list[str]:
+    """Return the commands of all hooks of a client."""
+    lines = (_command_line(item.value) for item in SETTINGS[client].fragments(program_name))
+    return [line for line in lines if line]
 
 
 def _tried(client: str, wanted: list[Fragment]) -> list[str]:
