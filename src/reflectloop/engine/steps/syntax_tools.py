@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from reflectloop.gates.batch_gate import SyntaxProblem
+from reflectloop.sandbox.mounts import TEMP
 from reflectloop.sandbox.sandbox import NOT_FOUND, NOT_RUNNABLE, Box, SandboxCommand
 from reflectloop.terms import Network
 from reflectloop.verification.result import ChangedFile
@@ -24,8 +25,10 @@ _LARGEST = 1 << 20  # bytes of a file
 _LONGEST = 64 << 10  # characters of a compiler's output that are read
 _PLACE = re.compile(r"(?:<stdin>|\[stdin\]|<anon>|<standard input>):\d")  # of an error, in what a compiler prints
 
+_OUTPUT = "{temp}/syntax.rmeta"  # never /dev/null: rustc replaces its output file, and root may replace that one
+
 _GCC = ("-fsyntax-only", "-fmax-errors=20", "-fdiagnostics-plain-output", "-w", "-I.", "-Iinclude", "-Isrc")
-_RUSTC = ("--crate-type", "lib", "--emit=metadata", "-o", "/dev/null", "--error-format=short", "--cap-lints", "allow")
+_RUSTC = ("--crate-type", "lib", "--emit=metadata", "-o", _OUTPUT, "--error-format=short", "--cap-lints", "allow")
 
 
 class SyntaxTool(NamedTuple):
@@ -141,6 +144,10 @@ class _Reader:
             fault = fault or _Fault(int(seen["line"]), seen["what"].strip()[:200])
         return fault
 
+    @property
+    def _temp(self) -> str:
+        return os.fspath(TEMP if self.box.view else self.box.workspace.tmp)
+
     def _run(self, tool: SyntaxTool, argv: tuple[str, ...], text: bytes) -> str | None:
         """Return what a compiler printed about a text; None if there is no such compiler or it came to no end."""
         chunks: list[bytes] = []
@@ -152,7 +159,7 @@ class _Reader:
             self.logs.mkdir(parents=True, exist_ok=True)
             ended = self.box.run(
                 SandboxCommand(
-                    argv,
+                    tuple(word.replace("{temp}", self._temp) for word in argv),
                     self.box.workspace.resolve("."),
                     self.logs / "syntax.log",
                     _TIMEOUT_S,
