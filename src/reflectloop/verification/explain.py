@@ -116,21 +116,36 @@ class FailureExplainer:
 
     def _unusable(self, judged: CheckComparison, base: VerificationResult) -> ExplainedCheck:
         """The old tests cannot even start on the change: judge by their new version, which a person must approve."""
-        if not self.served:
-            return ExplainedCheck(judged)
-        new = self.run(self.with_tests, judged.check, "with the new tests, on base + patch")
-        if not new.tests:
-            return ExplainedCheck(judged)
+        versions: list[tuple[Sequence[ChangedFile], str, str, str]] = [
+            (self.served, self.with_tests, "with the new tests, on base + patch", intended.RULE)
+        ]
+        if self.head != self.with_tests:
+            versions.append((self.settings, self.head, "with the settings of the change", OWN_SETTINGS))
+        for files, tree, description, rule in versions:
+            new = self.run(tree, judged.check, description) if files else None
+            if new is not None and new.tests:
+                return self._answered(judged, base, new, files, rule)
+        return ExplainedCheck(judged)
+
+    def _answered(
+        self,
+        judged: CheckComparison,
+        base: VerificationResult,
+        new: VerificationResult,
+        files: Sequence[ChangedFile],
+        rule: str,
+    ) -> ExplainedCheck:
+        """Judge by a run with the change's own version of some files, and ask a person about these."""
         change = compare.by_test(base.tests, new.tests)
         gone = f"; gone: {shown(change.vanished)}" if change.vanished else ""
-        first = self.served[0]
+        first = files[0]
         line, quoted = intended.quote(first)
-        paths = shown([change.path for change in self.served])
+        paths = shown([change.path for change in files])
         what = (
             f"the old tests cannot run on the change ({judged.sealed.summary}); "
             f"with the new version of {paths}: {new.summary}{gone}"
         )
-        finding = TamperFinding(intended.RULE, first.path, line, what, "suspect", quoted)
+        finding = TamperFinding(rule, first.path, line, what, "suspect", quoted)
         explained = frozenset(name for name in base.tests if name not in change.newly_failing)
         remaining = judged._replace(
             comparison=change._replace(vanished=()), sealed=judged.sealed, explained=explained, answered_by=new
