@@ -12,7 +12,7 @@ from reflectloop.verification.probing.neighbours import CallInput, FixedValue, w
 from reflectloop.verification.probing.observations import AnswerPair, FunctionAnswer, Observation
 
 LEAST_NEIGHBOURS = 20  # that must tell something before a function is judged
-_NARROW = 0.01  # share of neighbours whose answer changes, for a fix that knows the tests' inputs
+_NARROW = 0.015  # share of neighbours whose answer changes, for a fix that knows the tests' inputs
 _RATHER_NARROW = 0.15  # the same, where code is reached by the tests' inputs alone
 _ECHO = 0.75  # share of changed answers that are answers of tests
 _LEAST_ECHOES = 3

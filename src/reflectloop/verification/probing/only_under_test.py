@@ -115,17 +115,14 @@ class OutcomeProbe:
             return
         fewer, keys = _only(calls, sorted(repeated))
         numbers = sorted({key[0] for key in repeated})
-        before = self.bare.run(self.base, [_as_on_base(call) for call in fewer], (_PLAIN,))["plain"]
+        before = self.bare.run(self.base, [_as_on_base(call) for call in fewer], (_REPEATED,))["again"]
         shown = []
-        for key in keys:
-            number, call = numbers[key[0]], fewer[key[0]]
-            first, later, old = plain.get((number, "raw")), repeated[number, "repeated"], before.get((key[0], "raw"))
-            if (
-                first is not None
-                and old is not None
-                and old.text in (first.text, later.text)
-                and first.text != later.text
-            ):
+        for at, _ in keys:
+            call, first, old = fewer[at], plain.get((numbers[at], "raw")), before.get((at, "raw"))
+            later = repeated[numbers[at], "repeated"]
+            if first is None or old is None or first.text == later.text or (at, "repeated") in before:
+                continue
+            if later.text == old.text or (first.text == old.text and not _differs_from_recorded(call, later)):
                 shown.append(("only in some of many calls", "suspect", call, first, later))
         self._report_each("only-in-these-surroundings", shown)
 

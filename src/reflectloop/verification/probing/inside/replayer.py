@@ -50,6 +50,7 @@ class CallReplayer:
     def __init__(self, job: dict[str, Any], clock: guard.StillClock | None = None) -> None:
         self.job = job
         self.clock = clock  # for modules that were imported before it was started
+        self.first: dict[int, str] = {}  # by the id of a call, its first outcome
         self.limit_s = float(job.get("limit_s", 2.0))
         self.moved: dict[str, Any] = job.get("moved") or {}
         self.descriptor = os.open(job["out"], os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -71,28 +72,28 @@ class CallReplayer:
             functions.setdefault((call["module"], call["qualname"]), []).append(call)
         ends = time.process_time() + _OFTEN_S
         for calls in functions.values():
-            self.guard.run(lambda calls=calls: self._often(calls, times, ends), _OFTEN_S * 4)  # type: ignore[misc]
+            self.guard.run(lambda calls=calls: self._often(calls, times, ends), _OFTEN_S * 10)  # type: ignore[misc]
 
     def _often(self, calls: list[dict[str, Any]], times: int, ends: float) -> None:
-        """Compare by text, or by value where that needs no code of the project."""
-        first: dict[int, Any] = {}
-        prepared = [item for call in calls if (item := _prepared(call)) is not None]
-        for number in range(times if prepared else 0):
-            call, target = prepared[number % len(prepared)]
-            if time.process_time() > ends:
+        prepared = [item for call in calls if (item := PreparedCall.of(call)) is not None]
+        for number in range(times):
+            if not prepared:
                 return
-            answer = _answer_of(call, target)
-            if answer is None:
-                return  # an answer that cannot be compared
-            if first.setdefault(call["id"], answer) != answer:
-                line = {"id": call["id"], "which": "repeated", "outcome": answer[1], "count": number + 1}
+            item = prepared[number % len(prepared)]
+            outcome = item.outcome() if time.process_time() < ends else None
+            if outcome is None:
+                return  # late, or an answer that cannot be compared
+            if self.first.setdefault(item.call["id"], repr(outcome)) != repr(outcome):
+                line = {"id": item.call["id"], "which": "repeated", "outcome": outcome, "count": number + 1}
                 os.write(self.descriptor, (json.dumps(line) + "\n").encode())
-                return
+                prepared.remove(item)
 
     def _repeat(self, call: dict[str, Any]) -> None:
         for which in ("raw", "public"):
             result = self._once(call, which)
             if result is not None:
+                if which == "raw":
+                    self.first[call["id"]] = repr(result["outcome"])
                 result.update(id=call["id"], which=which)
                 os.write(self.descriptor, (json.dumps(result) + "\n").encode())
 
@@ -186,27 +187,39 @@ class CallReplayer:
             os.environ.update(self.environ)
 
 
-def _prepared(call: dict[str, Any]) -> tuple[dict[str, Any], Any] | None:
-    try:
-        args = [plain_data.decode(value) for value in call["args"]]
-        target = _target(importlib.import_module(call["module"]), call, args, "raw")
-    except Exception:
-        return None
-    return (call, target) if target is not None else None
+class PreparedCall:
+    """A call that is made many times over, with the same arguments if it does not change them."""
 
+    def __init__(self, call: dict[str, Any], target: Any) -> None:
+        self.call, self.target = call, target
+        self.given: tuple[list[Any], dict[str, Any]] | None = None
 
-def _answer_of(call: dict[str, Any], target: Any) -> tuple[str, dict[str, Any]] | None:
-    """Return what a call answers, with its type; None if that is no plain value."""
-    args = [plain_data.decode(value) for value in call["args"]]
-    kwargs = {name: plain_data.decode(value) for name, value in call["kwargs"]}
-    try:
-        value = target(*args, **kwargs)
-    except Exception as fault:
-        return "raises", described_exception(fault)
-    if inspect.iscoroutine(value) or inspect.isgenerator(value):
-        value.close()
-        return None
-    return type(value).__name__, {"value": value if type(value) in _SIMPLE else plain_data.describe(value)}
+    @classmethod
+    def of(cls, call: dict[str, Any]) -> PreparedCall | None:
+        try:
+            args = [plain_data.decode(value) for value in call["args"]]
+            target = _target(importlib.import_module(call["module"]), call, args, "raw")
+        except Exception:
+            return None
+        return cls(call, target) if target is not None else None
+
+    def outcome(self) -> dict[str, Any] | None:
+        """Return what the call answers, or None if that cannot be compared."""
+        args, kwargs = self.given or self._decoded()
+        before = None if self.given else _written([*args, *kwargs.values()])
+        try:
+            value = self.target(*args, **kwargs)
+        except Exception as fault:
+            return described_exception(fault)
+        if inspect.iscoroutine(value) or inspect.isgenerator(value) or type(value) in _ITERATORS:
+            return None
+        if before is not None and before == _written([*args, *kwargs.values()]):
+            self.given = args, kwargs
+        return {"value": value if type(value) in _SIMPLE else plain_data.describe(value)}
+
+    def _decoded(self) -> tuple[list[Any], dict[str, Any]]:
+        args = [plain_data.decode(value) for value in self.call["args"]]
+        return args, {name: plain_data.decode(value) for name, value in self.call["kwargs"]}
 
 
 def _written(args: list[Any]) -> list[Any] | None:
