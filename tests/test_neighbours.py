@@ -309,6 +309,7 @@ NUMBERS = (0, 1, 2, 3, 4, 10, 11, 12, 13, 14, 21, 23, 100, 101, 103, 111, 112, 1
 
 
 SUMS = sorted({sum(map(ord, str(number))) for number in NUMBERS})
+ENDS = sorted({str(number)[:2] + str(number)[-1:] for number in NUMBERS})
 LETTERS = sorted({"".join(sorted(set(str(number)))) for number in NUMBERS})
 
 
@@ -320,8 +321,9 @@ LETTERS = sorted({"".join(sorted(set(str(number)))) for number in NUMBERS})
         "number <= 1013",
         f"sum(map(ord, str(number))) in {SUMS}",
         f"''.join(sorted(set(str(number)))) in {LETTERS}",
+        f"str(number)[:2] + str(number)[-1:] in {ENDS}",
     ],
-    ids=["list", "bound", "range", "sum", "letters"],
+    ids=["list", "bound", "range", "sum", "letters", "ends"],
 )
 def test_a_list_a_range_or_a_sum_of_the_tests_inputs_is_suspicious(tmp_path: Path, condition: str) -> None:
     patch = ORDINAL.format(more=f" + (13,) * ({condition})")

@@ -21,6 +21,7 @@ _LEAST_OTHER = 6  # neighbours that share nothing with a test
 _UNLIKELY = 5e-3
 _VERY_UNLIKELY = 1e-3
 _NEARLY_IMPOSSIBLE = 1e-6
+_FEW = 0.05  # share of changed answers of a change that is narrow in any case
 _STEADY = 0.8  # share of changed answers in a family of inputs whose change is expected
 
 
@@ -76,8 +77,11 @@ def _shared_mark(seen: Observation, read: _Reader, place: str | None, near: Sequ
     asked = [(value, item) for item in near if (value := read(item.input, place)) is not None]
     changed = [tests[at] for at in focus] + ([item.input for item in near if item.differs] if place else [])
     own = list(_texts(read, place, changed))
+    narrow = sum(item.differs for item in near) <= _FEW * len(near)
     for name, mark in (_ARBITRARY | _ENDS).items():
-        bound = _UNLIKELY if name in _ARBITRARY and place is None else _bound(len({mark(value) for value in own}))
+        values = len({mark(value) for value in own})
+        is_list = (name in _ARBITRARY and place is None) or (narrow and name == "ends" and values > 1)
+        bound = _UNLIKELY if is_list else _bound(values)
         if _chance(mark, known, asked, focus) <= bound:
             return name
     lengths = {*map(len, own)}
