@@ -81,6 +81,15 @@ def test_line_283_where_no_workspace_may_be_opened_rules_reflect_and_say_so(repo
     assert any("no agent was asked" in one for one in done.envelope["warnings"])
 
 
+@pytest.mark.parametrize("left", ["ln -sf /etc/hostname research_data/out.json", "rm research_data/out.json"])
+def test_line_283_an_output_that_is_no_file_any_more_is_not_taken(repo: Repo, left: str) -> None:
+    name = _ticket_for(repo, '{"papers": [1]}', "executor", {"role": "executor", "run": left, "answer": _DONE})
+    done = repo.run("reflect", name, "--json")
+    assert done.code == 32, done.envelope["message"]
+    assert done.json["data"]["rounds"][0]["submission"]["revised_output_file"] is None
+    assert any("was not repaired" in one for one in done.envelope["warnings"])
+
+
 def _analysis(repo: Repo, name: str) -> dict[str, Any]:
     """Return the report that the rules write, for a critic to answer with."""
     told: dict[str, Any] = repo.run("reflect", name, "--no-agents", "--json").json["data"]["rounds"][0]["reflection"]

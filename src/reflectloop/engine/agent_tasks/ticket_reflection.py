@@ -24,6 +24,7 @@ from reflectloop.system import files
 from reflectloop.terms import Role
 from reflectloop.workspace import secret_guard
 from reflectloop.workspace.folders import open_project_dirs
+from reflectloop.workspace.record_tree import Unrecordable
 
 _ROLES = (Role.CRITIC, Role.RESEARCHER, Role.EXECUTOR)
 _LONGEST = 1_000  # characters of a researcher's answer that are kept
@@ -131,6 +132,9 @@ class _TicketCrew:
             act = agent_fileops.by(self.session.files.ops, writable=True)
             claim = self._asked(Role.EXECUTOR, self._prompt(ticket, name, before), StepClaim, "repair", act=act)
             return self._left(name) if claim is not None else None
+        except (safe_files.AccessBarred, Unrecordable) as fault:
+            self.session.tell(f"{name} was not repaired: {fault}")
+            return None
         finally:
             space.reset_to(start)
 
@@ -152,12 +156,9 @@ class _TicketCrew:
             inside.write(name, content)
 
     def _left(self, name: str) -> bytes | None:
-        """Return what the executor left as the output; None if it is no regular file any more."""
+        """Return what the executor left as the output; None if it is too large."""
         space = self.session.workspace
         space.record()  # raises SecretLeak if a secret was written
-        try:
-            with safe_files.open_folder(space.repo, space.identity[2:]) as inside:
-                content = inside.read(name, critic_command.LARGEST + 1)
-        except safe_files.AccessBarred:
-            return None
+        with safe_files.open_folder(space.repo, space.identity[2:]) as inside:
+            content = inside.read(name, critic_command.LARGEST + 1)
         return content if len(content) <= critic_command.LARGEST else None
