@@ -19,7 +19,16 @@ from reflectloop.terms import Isolation
 from scripted_task import WRITE, Crew
 from support import Repo
 
-_PROGRAMS = {".c": "gcc", ".cpp": "g++", ".h": "g++", ".js": "node", ".mjs": "node", ".go": "gofmt", ".rs": "rustc"}
+_PROGRAMS = {
+    ".c": "gcc",
+    ".cpp": "g++",
+    ".h": "g++",
+    ".hpp": "g++",
+    ".js": "node",
+    ".mjs": "node",
+    ".go": "gofmt",
+    ".rs": "rustc",
+}
 
 
 class _Space:
@@ -59,7 +68,8 @@ def _look(box: Box, path: str, after: str, before: str | None = None) -> list[st
     [
         ("main.cpp", "int main( {\n", 1),
         ("main.c", "int a;\nint f(void) { return 1 }\n", 2),
-        ("a.h", "int f( {\n", 1),
+        ("a.h", "int f(void) {\n", 1),
+        ("a.hpp", "namespace a {\nstruct b {\n", 2),
         ("a.js", "const a = 1;\nconst b = ;\n", 2),
         ("a.mjs", "export const a = (;\n", 1),
         ("a.go", "package a\n\nfunc f( {\n", 3),
@@ -81,6 +91,8 @@ def test_line_367_a_file_that_its_compiler_cannot_parse_is_named_with_its_line(
         ("main.cpp", "#include <vector>\nint main() { std::vector<int> a{1}; return a[0]; }\n"),
         ("main.c", "unknown_t f(void);\n"),
         ("a.h", "template <class T> T id(T a) { return a; }\n"),
+        ("a.h", "typedef void (API_CALL * function)(int a);\n"),
+        ("a.hpp", "typedef typename rebind_traits<int>::other pointer;\n"),
         ("a.js", 'import a from "./b.js";\nexport default a;\n'),
         ("a.js", 'const a = require("./b");\nmodule.exports = a;\n'),
         ("a.js", "export const a = () => <b>text</b>;\n"),

@@ -44,13 +44,14 @@ class SyntaxTool(NamedTuple):
         return (self.program, *way, *quoted, *(("-",) if self.program != "gofmt" else ()))
 
 
-def _gcc(program: str, *languages: str) -> SyntaxTool:
+def _gcc(program: str, *languages: str, alone: bool = True) -> SyntaxTool:
+    """Return a compiler; a header does not stand alone: in one, only text that never ends is wrong for certain."""
+    expected = "expected .*" if alone else "expected .* at end of input"
+    other = "(?:missing terminating|unterminated|stray) .*"
     return SyntaxTool(
         program,
         tuple((*_GCC, "-x", language) for language in languages),
-        re.compile(
-            r"<stdin>:(?P<line>\d+):\d+: error: (?P<what>(?:expected|missing terminating|unterminated|stray) .*)"
-        ),
+        re.compile(rf"<stdin>:(?P<line>\d+):\d+: error: (?P<what>{expected}|{other})"),
         re.compile(
             r"error: (?:.*: No such file or directory|#error|unknown type name|.* was not declared"
             r"|.* (?:does not name|is not|has not been) |.*no member named)"
@@ -70,8 +71,9 @@ def _node(*kinds: str) -> SyntaxTool:
 _C, _CXX = _gcc("gcc", "c"), _gcc("g++", "c++")
 _TOOLS: Mapping[str, SyntaxTool] = {
     ".c": _C,
-    ".h": _gcc("g++", "c", "c++"),
-    **dict.fromkeys((".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx"), _CXX),
+    **dict.fromkeys((".cc", ".cpp", ".cxx"), _CXX),
+    ".h": _gcc("g++", "c", "c++", alone=False),
+    **dict.fromkeys((".hh", ".hpp", ".hxx"), _gcc("g++", "c++", alone=False)),
     ".js": _node("commonjs", "module"),
     ".cjs": _node("commonjs"),
     ".mjs": _node("module"),
