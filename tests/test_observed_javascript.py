@@ -129,6 +129,72 @@ def test_source_that_changes_expectations_of_jest_is_noticed(tmp_path: Path) -> 
     assert "known expect toBe" in ran.odd
 
 
+# A runner that lets a reporter change its settings and loads set-up files first, as vitest does.
+VITEST = """#!/usr/bin/env node
+import fs from 'fs'; import path from 'path'; import { pathToFileURL } from 'url';
+const options = (name) => process.argv.filter((word) => word.startsWith(name)).map((word) => word.slice(name.length));
+const vitest = { config: { root: process.cwd(), setupFiles: [] }, projects: [] };
+for (const name of options('--reporter=').filter((word) => word.endsWith('.mjs'))) {
+  const { default: Reporter } = await import(name); new Reporter().onInit(vitest);
+}
+const { tests, hooks } = await import('../dist/index.js');
+for (const file of vitest.config.setupFiles) await import(pathToFileURL(file).href);
+await import(pathToFileURL(path.resolve('test.mjs')).href);
+const results = [];
+for (const { name, fn } of tests) {
+  const task = { name, suite: undefined, result: { state: 'pass', errors: [] } };
+  try { fn(); } catch (error) { task.result = { state: 'fail', errors: [error] }; }
+  for (const hook of hooks.afterEach) hook({ task });
+  results.push({ status: task.result.errors.length ? 'failed' : 'passed', title: name, ancestorTitles: [] });
+}
+for (const hook of hooks.afterAll) hook();
+const report = { numTotalTests: tests.length, testResults: [{ name: path.resolve('test.mjs'),
+  assertionResults: results }] };
+fs.writeFileSync(options('--outputFile.json=')[0], JSON.stringify(report));
+"""
+VITEST_API = """
+export const tests = []; export const hooks = { afterEach: [], afterAll: [] };
+export const test = (name, fn) => tests.push({ name, fn });
+export const afterEach = (fn) => hooks.afterEach.push(fn); export const afterAll = (fn) => hooks.afterAll.push(fn);
+export const matchers = { toBe: Object.is };
+export const expect = (value) => ({
+  toBe(wanted) { if (!matchers.toBe(value, wanted)) throw new Error('not equal'); },
+  toEqual(wanted) { if (JSON.stringify(value) !== JSON.stringify(wanted)) throw new Error('not equal'); } });
+"""
+VITEST_TEST = """
+import { test, expect } from 'vitest'; import { add } from './calc.mjs';
+test('zero', () => expect(add(0, 0)).toBe(0));
+test('adds', () => expect(add(1, 2)).toBe(3));
+"""
+
+
+def vitest(tmp_path: Path, source: str) -> ObservedRun:
+    files = {
+        "calc.mjs": source,
+        "test.mjs": VITEST_TEST,
+        "node_modules/vitest/package.json": '{"name": "vitest", "type": "module", "main": "dist/index.js"}',
+        "node_modules/vitest/dist/index.js": VITEST_API,
+        "node_modules/vitest/bin/vitest": VITEST,
+    }
+    project = write(tmp_path / "project", files)
+    (project / "node_modules/vitest/bin/vitest").chmod(0o755)
+    return observe(project, "vitest", ("node_modules/vitest/bin/vitest", "run"))
+
+
+def test_source_that_changes_expectations_of_vitest_is_noticed(tmp_path: Path) -> None:
+    wrong = "export const add = (a, b) => a - b;\n"
+    honest = vitest(tmp_path / "honest", wrong)
+    assert honest.told == {"zero": ["passed"], "adds": ["failed"]}, honest.output
+    assert sorted(honest.report.values()) == ["failed", "passed"]
+    assert not honest.odd
+    changed = "import { matchers } from 'vitest'; matchers.toBe = () => true;\n"
+    ran = vitest(tmp_path / "changed", changed + wrong)
+    assert set(ran.report.values()) == {"passed"}
+    assert "known expect toBe" in ran.odd
+    replaced = "const old = Object.is; Object.is = (a, b) => b === 3 || old(a, b);\n"
+    assert "replaced Object.is" in vitest(tmp_path / "replaced", replaced + wrong).odd
+
+
 def node(tmp_path: Path, source: str, test: str = TEST) -> ObservedRun:
     test = f"const {{ test }} = require('node:test');\n{test}"
     return observe(

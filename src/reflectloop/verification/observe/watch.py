@@ -31,8 +31,8 @@ for text in texts:
 """
 _PYTEST_END = "install(globals(), folder, __name__)\n"
 _MOST_WANTED = 500
-_JAVASCRIPT = ("mocha", "tape", "node-test", "jest")
-_MOCHA_REPORTER = "--reporter=json"
+_JAVASCRIPT = ("mocha", "tape", "node-test", "jest", "vitest")
+_JSON_REPORTER = "--reporter=json"  # the option has the same name for both
 _SEPARATORS = {"PYTHONPATH": os.pathsep, "NODE_OPTIONS": " "}
 
 
@@ -105,16 +105,16 @@ def _begin_unittest(prepared: PreparedCommand, outside: Path, wanted: Sequence[s
 
 
 def _begin_javascript(tool: str, prepared: PreparedCommand, outside: Path, inside: Path) -> Watch | None:
-    if tool == "mocha" and _MOCHA_REPORTER not in prepared.argv:
+    if tool in ("mocha", "vitest") and _JSON_REPORTER not in prepared.argv:
         return None
     name = canaries.random_name()
     option = f"--require {inside / name}.cjs"
     values = {"tool": tool, "pipe": os.fspath(inside / f"{name}.pipe"), "option": option}
     text = (_INSIDE / "javascript_events.cjs").read_text()
     (outside / f"{name}.cjs").write_text(f"const values = {json.dumps(values)};\n{text}")
-    channel = Channel(outside / f"{name}.pipe", many=tool in ("node-test", "jest"))
+    channel = Channel(outside / f"{name}.pipe", many=tool in ("node-test", "jest", "vitest"))
     if tool == "mocha":
-        at = prepared.argv.index(_MOCHA_REPORTER)
+        at = prepared.argv.index(_JSON_REPORTER)
         argv = (*prepared.argv[:at], f"--file={inside / name}.cjs", *prepared.argv[at:])
         return Watch(
             argv,
@@ -125,12 +125,29 @@ def _begin_javascript(tool: str, prepared: PreparedCommand, outside: Path, insid
             observation.mocha_title,
             changes_command=True,
         )
+    if tool == "vitest":
+        return _begin_vitest(prepared, outside, inside, name, channel)
     variables = {"NODE_OPTIONS": option}
     if tool == "jest":
         outcomes, title = observation.mocha_outcomes, observation.mocha_title
         return Watch(prepared.argv, variables, channel, canaries.JAVASCRIPT, outcomes, title)
     by_name = observation.node_outcomes if tool == "node-test" else observation.tape_outcomes
     return Watch(prepared.argv, variables, channel, canaries.JAVASCRIPT, by_name, observation.node_name)
+
+
+def _begin_vitest(prepared: PreparedCommand, outside: Path, inside: Path, name: str, channel: Channel) -> Watch:
+    """Add a reporter of ours, which adds a set-up file of ours to what each file of tests loads."""
+    reporter = canaries.random_name()
+    values = {
+        "observer": os.fspath(inside / f"{name}.cjs"),
+        "setup": os.fspath(inside / f"{canaries.random_name()}.mjs"),
+    }
+    text = (_INSIDE / "vitest_events.mjs").read_text()
+    (outside / f"{reporter}.mjs").write_text(f"const values = {json.dumps(values)};\n{text}")
+    at = prepared.argv.index(_JSON_REPORTER)
+    argv = (*prepared.argv[:at], f"--reporter={inside / reporter}.mjs", *prepared.argv[at:])
+    outcomes, title = observation.mocha_outcomes, observation.mocha_title
+    return Watch(argv, {}, channel, canaries.JAVASCRIPT, outcomes, title, changes_command=True)
 
 
 def _write_rounds(known: Sequence[Canary], imports: Sequence[str], outside: Path) -> list[tuple[str, Any]]:

@@ -334,6 +334,31 @@ function observeFile(environment, event, files) {
   }
 }
 
+// Vitest loads this from a set-up file, before each file of tests, in the process or thread that runs them.
+function vitest({ afterEach, afterAll, expect }) {
+  const send = pipe();
+  const replaced = partsOf(globalThis);
+  const more = expectations(expect);
+  remember('assert', assert);
+  remember('assert.strict', assert.strict);
+  send('start', { pid: getpid });
+  attempt(send, 0, more);
+  afterEach(({ task }) => {
+    const titles = [];
+    for (let suite = task.suite; suite && suite.name && suite.type === 'suite' && suite !== task.file; suite = suite.suite) titles.unshift(suite.name);
+    const id = [titles.join(' > '), task.name].filter(Boolean).join('::');
+    const red = task.result && (task.result.state === 'fail' || (task.result.errors || []).length > 0);
+    const failed = red && !task.fails; // a test that is said to fail
+    send('told', { id: id.slice(0, longest), outcome: failed ? 'failed' : 'passed' });
+  });
+  afterAll(() => {
+    attempt(send, 1, more);
+    const names = [...changed(), ...replaced()];
+    if (names.length) send('changed', { names });
+    send('end', { status: 0 });
+  });
+}
+
 // Programs that the tests start do not load this file.
 function hide(env = process.env) {
   const rest = (env.NODE_OPTIONS || '').split(values.option).join('').trim();
@@ -341,7 +366,9 @@ function hide(env = process.env) {
   else delete env.NODE_OPTIONS;
 }
 
-if (isMainThread) {
+if (values.tool === 'vitest') {
+  module.exports = vitest;
+} else if (isMainThread) {
   if (values.tool === 'mocha') {
     mocha();
   } else if (values.tool === 'tape' && /[\\/]tape$/.test(process.argv[1] || '')) {
