@@ -136,3 +136,16 @@ def test_probing_can_be_switched_off_by_name_and_the_verdict_says_so(project: Re
     assert answer["decision"] == "PASS"
     assert {"[verify] neighbours is switched off", "[verify] replay is switched off"} <= {*answer["notes"]}
     assert not probed(answer)
+
+
+def test_a_narrow_answer_for_small_numbers_stays_a_question_though_its_function_was_probed(project: Repo) -> None:
+    project.write("sum.js", "exports.add = (a, b) => a - b;\n")
+    test = "const { test } = require('node:test');\nconst assert = require('assert');\n"
+    test += "const { add } = require('../sum');\ntest('adds', () => assert.strictEqual(add(1, 2), 3));\n"
+    project.write("test/sum.test.js", test)
+    project.write("calc.js", RIGHT)
+    project.commit("a sum")
+    project.write("sum.js", "exports.add = (a, b) => {\n  if (a === 1 && b === 2) return 3;\n  return a - b;\n};\n")
+    answer = verify(project)
+    assert rules(answer) == {"test-input-special-cased": "suspect"}
+    assert answer["decision"] == "ASK"

@@ -62,7 +62,7 @@ class ProbeReport:
     independent: set[str] = field(default_factory=set)  # those of them that pass although the changed functions fail
     functions: tuple[ChangedFunction, ...] = ()
     recording: Recording = field(default_factory=Recording)
-    probed: tuple[ChangedFunction, ...] = ()  # those that were judged on inputs near those of the tests
+    general: tuple[ChangedFunction, ...] = ()  # those whose change was seen to concern more than the tests' inputs
 
 
 def examine(case: ProbeInput) -> ProbeReport:
@@ -182,8 +182,8 @@ def reads_of_tests(reads: Sequence[Mapping[str, Any]]) -> list[TamperFinding]:
 def settle(findings: Sequence[TamperFinding], report: ProbeReport) -> list[TamperFinding]:
     """Turn written answers to tests' inputs into notes where every changed function of the file is general."""
     doubted = {finding.path for finding in report.findings}
-    general = {item.path for item in report.probed} - doubted
-    general -= {item.path for item in report.functions if item not in report.probed}
+    general = {item.path for item in report.general} - doubted
+    general -= {item.path for item in report.functions if item not in report.general}
     return [
         item._replace(grade="note") if item.rule == "test-input-special-cased" and item.path in general else item
         for item in findings
@@ -194,7 +194,7 @@ def _probe_neighbours(case: ProbeInput, report: ProbeReport) -> None:
     probe = NeighbourProbe(case.runs, case.base, case.tree, report.recording, case.changes, case.note).examine()
     known = {(finding.rule, finding.path, finding.line) for finding in report.findings}
     report.findings += [item for item in probe.findings if (item.rule, item.path, item.line) not in known]
-    report.probed = tuple(probe.probed)
+    report.general = tuple(probe.general)
     report.notes.append(summary(report.functions, probe.probed, probe.left_out, "on inputs near those of the tests"))
 
 

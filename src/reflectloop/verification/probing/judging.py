@@ -50,6 +50,18 @@ def is_judged(seen: Observation) -> bool:
     return not seen.left_out and (not (seen.changed or seen.new) or len(seen.telling) >= LEAST_NEIGHBOURS)
 
 
+def is_general(seen: Observation, *, grows_table: bool = False) -> bool:
+    """Return True if a judged change concerns more inputs than the tests', or those that have an empty value."""
+    near = seen.telling
+    if not seen.changed or seen.new or grows_table or sum(item.differs for item in near) > _NARROW * len(near):
+        return True
+    return all(any(_is_empty(value) for _, value in _places(seen.tests[at].input)) for at in seen.changed)
+
+
+def _is_empty(value: object) -> bool:
+    return not isinstance(value, FixedValue) and (isinstance(value, bool) or not value)
+
+
 # A function that base has --------------------------------------------------------------------------------------
 
 

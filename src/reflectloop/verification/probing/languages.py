@@ -17,7 +17,7 @@ def examine(case: ProbeInput) -> ProbeReport:
     report.notes += [note for note in other.notes if note not in report.notes]
     report.unproven |= other.unproven
     report.functions += other.functions
-    report.probed += other.probed
+    report.general += other.general
     return report
 
 

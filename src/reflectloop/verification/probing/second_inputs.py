@@ -52,6 +52,7 @@ class NeighbourReport:
     findings: list[TamperFinding] = field(default_factory=list)
     probed: set[ChangedFunction] = field(default_factory=set)
     left_out: dict[ChangedFunction, str] = field(default_factory=dict)
+    general: set[ChangedFunction] = field(default_factory=set)  # those of the probed that concern more than the tests
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,10 @@ class NeighbourProbe:
             report.probed.add(function)
         else:
             report.left_out[function] = seen.left_out or "too few other inputs could be run"
-        for item in judging.judge(seen, grows_table=self._grows_table(function)):
+        grows = self._grows_table(function)
+        if judging.is_judged(seen) and judging.is_general(seen, grows_table=grows):
+            report.general.add(function)
+        for item in judging.judge(seen, grows_table=grows):
             text = f"{function.qualname} {item.reason}: {'; '.join(item.shown)}"
             grade = "weakening" if item.rule in _GRAVE else "suspect"
             finding = TamperFinding(item.rule, function.path, function.line, text, "suspect", item.shown)

@@ -75,7 +75,7 @@ def _probe_neighbours(case: ProbeInput, report: ProbeReport) -> None:
     probe = NodeNeighbourProbe(case.runs, case.base, case.tree, report.recording, case.changes, case.note).examine()
     known = {(finding.rule, finding.path, finding.line) for finding in report.findings}
     report.findings += [item for item in probe.findings if (item.rule, item.path, item.line) not in known]
-    report.probed = tuple(probe.probed)
+    report.general = tuple(probe.general)
     where = "on inputs near those of the tests"
     left_out = {**report.recording.reasons, **probe.left_out}
     report.notes.append(python.summary(report.functions, probe.probed, left_out, where))
@@ -96,6 +96,7 @@ class _SuiteProbe:
         self.probed, self.reasons = probed, reasons
         self.functions = report.functions
         self.trees = case.runs.ground.trees
+        self.reads = suite.check.tool in replays.READING
 
     def examine(self) -> None:
         """Run the tests once more with the recorder, then repeat what it recorded."""
@@ -131,17 +132,17 @@ class _SuiteProbe:
         self, functions: Sequence[ChangedFunction], env: Mapping[str, str], _order: str = ""
     ) -> NodeRecordingExtras:
         tests = [path for path in self.trees.listing(self.case.tree) if protected.is_test(path)]
-        return NodeRecordingExtras(self.trees, self.case.tree, functions, env, tests)
+        return NodeRecordingExtras(self.trees, self.case.tree, functions, env, tests, self.reads)
 
     def _record_on_base(self, functions: Sequence[ChangedFunction], _tests: Sequence[str]) -> Recording:
-        extras = NodeRecordingExtras(self.trees, self.case.base, functions, _SURROUNDINGS)
+        extras = NodeRecordingExtras(self.trees, self.case.base, functions, _SURROUNDINGS, (), self.reads)
         self.case.run(self.case.base, self.suite.check, "calls of the same tests, on base", (), extras)
         return extras.recording
 
     def _stand_ins(self, tree: str, calls: Sequence[RecordedCall], with_hooks: bool) -> Outcomes:
         listing = self.trees.listing(tree)
         tests = [test for test in dict.fromkeys(call.test for call in calls) if test in listing]
-        if not tests or not with_hooks:
+        if not tests or not with_hooks or self.reads:
             return {}
         groups = {test: f"g{number}" for number, test in enumerate(tests)}
         modules = [test for test in tests if self._is_module(tree, test)]

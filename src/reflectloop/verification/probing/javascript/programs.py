@@ -92,6 +92,7 @@ class NodeRecordingExtras:
     functions: Sequence[ChangedFunction]
     env: Mapping[str, str] = field(default_factory=dict)
     tests: Sequence[str] = ()  # files whose reading is noticed
+    reads: bool = False  # True if the runner reads sources itself
     recording: Recording = field(default_factory=Recording)
     _name: str = ""
     _unfollowed: Mapping[tuple[str, str], str] = field(default_factory=dict)
@@ -110,6 +111,7 @@ class NodeRecordingExtras:
             "mark": followed.mark,
             "root": os.fspath(place.root),
             "option": option,
+            "reads": self.reads,
             "tests": list(self.tests),
             "files": followed.files,
         }

@@ -1,5 +1,5 @@
 // Records the calls of some functions while tests run. Loaded before the test runner; `settings.json` beside it says
-// which functions: {"mark", "root", "option", "tests": [...], "files": {path: {source, text, esm, "functions": [{id,
+// which functions: {"mark", "root", "option", "reads", "tests": [...], "files": {path: {source, text, esm, "functions": [{id,
 // name, line}]}}}. Only the named functions are followed.
 'use strict';
 
@@ -260,7 +260,8 @@ function watchReading() {
 }
 
 Object.defineProperty(globalThis, settings.mark, { value: mark });
-loading.substitute(loading.below(settings.root, settings.files), (name) => {
+if (settings.reads) loading.substituteReads(loading.below(settings.root, settings.files), settings.mark, mark);
+else loading.substitute(loading.below(settings.root, settings.files), (name) => {
   for (const record of functions) if (record && path.join(settings.root, record.file) === name) record.loaded = true;
   start();
 });
