@@ -146,3 +146,34 @@ def test_followed_functions_do_what_they_did_and_every_call_is_seen(tmp_path: Pa
     assert done.stdout.strip() == str([ids[name] for name in names]).replace(" ", "")
     first = source.tokens[parts.functions[0].first]
     assert written.text[written.tokens["plain"][0] :].startswith(first.text)
+
+
+READER = """
+const fs = require('fs'); const vm = require('vm'); const path = require('path');
+const [loading, top] = [require(process.argv[2]), process.argv[3]];
+const files = { 'a.js': { source: 'old', text: 'new' }, 'b.js': { source: 'other', text: 'new' } };
+loading.substituteReads(loading.below(top, files), 'mark', 7);
+(async () => {
+  const read = (name) => fs.readFileSync(path.join(top, name), 'utf8');
+  const later = await fs.promises.readFile(path.join(top, 'a.js'));
+  const { readFile } = await import('fs/promises');
+  const third = await readFile(path.join(top, 'a.js'), 'utf8');
+  console.log([read('a.js'), read('b.js'), later, third, vm.runInContext('mark', vm.createContext())].join(' '));
+})();
+"""
+
+
+@needs_node
+def test_a_runner_that_reads_sources_itself_gets_the_other_text_of_known_contents_alone(tmp_path: Path) -> None:
+    loading = Path(instrument.__file__).with_name("inside") / "loading.cjs"
+    for name, text in {"a.js": "old", "b.js": "edited", "reader.cjs": READER}.items():
+        (tmp_path / name).write_text(text)
+    done = subprocess.run(
+        ("node", "reader.cjs", loading, tmp_path),
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.strip() == "new edited new new 7"
