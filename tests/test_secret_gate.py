@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from reflectloop.secrets.rulefile import fill_sample
+from reflectloop.verification.expected_texts import is_expected_value
 from support import Repo, start, wait_until
 
 PASSWORD = fill_sample("{lownum:16}", "gate")
@@ -126,3 +127,36 @@ def test_resuming_a_plan_with_a_password_needs_the_unchanged_plan_file(repo: Rep
     plan.write_text(text)
     assert repo.run("resume").code == 0
     assert holders(repo.path / ".reflectloop", PASSWORD) == []
+
+
+DIGEST = fill_sample("{alnum:48}", "a digest that a test expects")
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "line", "rule", "expected"),
+    [
+        ("tests/test_a.py", f"def test_a():\n    assert f() == '{DIGEST}'\n", 2, "random-text", True),
+        ("tests/test_a.py", f"def test_a():\n    assert f() == (\n        'a'\n        '{DIGEST}'\n    )\n", 4, "random-text", True),
+        ("tests/test_a.py", f"class T:\n    def test_a(self):\n        self.assertEqual(f(), '{DIGEST}')\n", 3, "random-text", True),
+        ("test/a.test.js", f"it('a', () => {{\n  expect(f()).toBe('{DIGEST}');\n}});\n", 2, "random-text", True),
+        ("tests/test_a.py", f"KEY = '{DIGEST}'\n\n\ndef test_a():\n    assert f(KEY) == 1\n", 1, "random-text", False),
+        ("tests/test_a.py", f"def test_a():\n    assert f('{DIGEST}') == 1\n", 2, "random-text", False),
+        ("tests/test_a.py", f"def test_a():\n    assert f() == '{DIGEST}'\n", 2, "assignment", False),
+        ("shop/keys.py", f"assert f() == '{DIGEST}'\n", 1, "random-text", False),
+    ],
+)  # fmt: skip
+def test_an_expected_value_of_a_test_is_no_possible_secret(
+    path: str, text: str, line: int, rule: str, expected: bool
+) -> None:
+    assert is_expected_value(path, text.encode(), line, rule) is expected
+
+
+def test_a_digest_that_a_test_expects_is_not_asked_about(repo: Repo) -> None:
+    head = "import unittest\n\n\nclass T(unittest.TestCase):\n    def test_a(self):\n"
+    repo.write("test_a.py", f"{head}        self.assertEqual('a', 'a')\n")
+    repo.commit("a test")
+    more = f"\n    def test_b(self):\n        self.assertEqual(''.join({list(DIGEST)}), '{DIGEST}')\n"
+    repo.write("test_a.py", f"{head}        self.assertEqual('a', 'a')\n{more}")
+    assert repo.run("verify").code == 0
+    repo.write("test_a.py", f"KEY = '{DIGEST}'\n{head}        self.assertEqual('a', 'a')\n")
+    assert "may be a secret" in repo.run("verify").stderr

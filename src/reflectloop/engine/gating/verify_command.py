@@ -34,6 +34,7 @@ from reflectloop.terms import Isolation, Track
 from reflectloop.verification import detect, environment_key, evidence, protected, setup
 from reflectloop.verification.check_runner import CheckRunner
 from reflectloop.verification.evidence import Chain
+from reflectloop.verification.expected_texts import is_expected_value
 from reflectloop.verification.fresh_workspaces import WorkspaceFactory
 from reflectloop.verification.progress import CheckObserver, Times
 from reflectloop.verification.result import DetectedCheck
@@ -246,6 +247,7 @@ class Verification:
         self.doubts = tuple(
             f"{one.path}:{one.line}: may be a secret ({one.finding.rule}, fingerprint {one.finding.fingerprint})"
             for one in doubtful
+            if not is_expected_value(one.path, self.trees.read(head, one.path), one.line, one.finding.rule)
         )
 
     # Judging ---------------------------------------------------------------------------------------------------
