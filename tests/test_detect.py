@@ -374,6 +374,38 @@ def test_members_of_a_workspace_are_left_to_tests_at_the_top_that_reach_them() -
     assert set(found({"package.json": silent, **member})) == {"packages/a:mocha"}
 
 
+@pytest.mark.parametrize(
+    ("line", "manager"),
+    [
+        ("pnpm -r test", "pnpm"),
+        ("pnpm -r run test", "pnpm"),
+        ("pnpm run -r test", "pnpm"),
+        ("pnpm --recursive --stream test", "pnpm"),
+        ("yarn workspaces run test", "yarn"),
+        ("yarn workspaces foreach -A run test", "yarn"),
+        ("npm run test --workspaces --if-present", "npm"),
+        ("npm test -ws", "npm"),
+        ("lerna run test --stream", "npm"),
+    ],
+)
+def test_a_script_that_only_starts_those_of_the_members_is_left_to_them(line: str, manager: str) -> None:
+    locks = {"pnpm": "pnpm-lock.yaml", "yarn": "yarn.lock", "npm": "package-lock.json"}
+    files = {
+        "package.json": package(
+            workspaces=["packages/*"], scripts={"test": line, "build": line.replace("test", "build")}
+        ),
+        "packages/a/package.json": package(scripts={"test": "node --test"}),
+        "packages/b/package.json": package(scripts={"test": "mocha"}),
+        "packages/a/a.test.js": "const test = require('node:test');\n",
+        locks[manager]: "",
+    }
+    names = ["packages/a:node-test", "packages/b:mocha"]
+    assert [name for name, check in found(files).items() if check.kind == "test"] == names
+    assert [name for name, check in found(files).items() if check.kind == "build"] == [f"{manager}-build"]
+    more = {**files, "package.json": package(workspaces=["packages/*"], scripts={"test": f"{line} && mocha"})}
+    assert f"{manager}-test" in found(more)
+
+
 def test_pytest_at_the_top_covers_a_folder_below_unless_its_testpaths_do_not() -> None:
     below = {"libs/a/pyproject.toml": "[tool.pytest.ini_options]", "libs/a/tests/test_a.py": "", "tests/test_b.py": ""}
     assert set(found({"pyproject.toml": "[tool.pytest.ini_options]", **below})) == {"pytest"}

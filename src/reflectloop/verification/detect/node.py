@@ -26,6 +26,13 @@ _LISTED = re.compile(r"^\s*-\s*[\"']?([^\"'\s#]+)", re.MULTILINE)
 _REACHES = re.compile(
     r"\b(turbo|nx|lerna|wsrun|moon|rush|ultra)\b|--workspaces|-ws\b|\s-r\b|--recursive|foreach|--filter"
 )
+# A script that only starts the same script of every member.
+_RECURSES = re.compile(
+    r"(?:npx\s+)?(?:pnpm(?:\s+-\S+)*\s+(?:-r|--recursive)(?:\s+-\S+)*(?:\s+run)?|pnpm(?:\s+run)?\s+(?:-r|--recursive)(?:\s+run)?|"
+    r"yarn\s+workspaces(?:\s+foreach(?:\s+-\S+)*)?\s+run|npm\s+(?:run\s+)?(?:-ws|--workspaces)(?:\s+--if-present)?(?:\s+run)?|"
+    r"lerna\s+run)\s+(?P<name>[\w:.-]+)(?:\s+--?(?:stream|if-present|parallel|aggregate-output))*|"
+    r"npm\s+(?:run\s+)?(?P<last>[\w:.-]+)\s+(?:-ws|--workspaces)(?:\s+--if-present)?"
+)
 _SCRIPTS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
     ("build", ("build",)),
     ("lint", ("lint", "eslint")),
@@ -47,8 +54,13 @@ _DEPTH = 4
 def find(part: ProjectPart) -> Iterator[DetectedCheck]:
     packed = _packed(part)
     checks = list(_scripted(part, packed))
+    left = {
+        kind
+        for kind, names in _SCRIPTS
+        if any(_left_to_members(part, name, kind, packed.scripts.get(name, "")) for name in names)
+    }
     for kind in KIND_ORDER:
-        if all(check.kind != kind for check in checks):
+        if kind not in left and all(check.kind != kind for check in checks):
             checks += _configured(part, packed, kind, {check.tool for check in checks})
     yield from checks
 
@@ -61,6 +73,17 @@ def covers(part: ProjectPart, folder: str) -> bool:
     tests = [check for check in find(part) if check.kind == "test"]
     line = str(at(part.json("package.json"), "scripts", "test") or "")
     return any(_reaches_members(check.tool) for check in tests) or bool(tests and _REACHES.search(line))
+
+
+def _left_to_members(part: ProjectPart, name: str, kind: Kind, line: str) -> bool:
+    """Return True for a script that only starts that of every member: members are checked by their own scripts.
+
+    Their reports can be read, and each has its own packages. A build is left alone, since its order matters.
+    """
+    recurses = _RECURSES.fullmatch(line.strip()) if kind != "build" else None
+    names = {names for _, names in _SCRIPTS if name in names}
+    wanted = (recurses["name"] or recurses["last"]) if recurses else None
+    return bool(_members(part)) and any(wanted in group for group in names)
 
 
 def _configured(
@@ -105,7 +128,8 @@ def _members(part: ProjectPart) -> list[str]:
 def _scripted(part: ProjectPart, packed: PackageScripts) -> Iterator[DetectedCheck]:
     commands: set[tuple[str, ...]] = set()
     for kind, names in _SCRIPTS:
-        name = next((name for name in names if _usable(packed.scripts.get(name, ""))), None)
+        usable = (name for name in names if _usable(packed.scripts.get(name, "")))
+        name = next((name for name in usable if not _left_to_members(part, name, kind, packed.scripts[name])), None)
         for check in _of_script(part, packed, name, kind) if name else ():
             if check.command not in commands:
                 commands.add(check.command)
