@@ -79,6 +79,21 @@ def test_a_linked_program_on_the_path_is_readable_alone(tmp_path: Path) -> None:
     assert not is_shown(neighbour, caller, home)
 
 
+def test_a_linked_program_of_a_node_package_is_readable_with_its_package(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    modules = home / "apps/node_modules"
+    program = put(modules / "yarn/bin/yarn.js", "#!/usr/bin/env node\n", 0o755)
+    scoped = put(modules / "@x/tool/cli.js", "#!/usr/bin/env node\n", 0o755)
+    parts = [put(modules / "yarn/lib/cli.js"), put(modules / "@x/tool/lib/a.js")]
+    others = [put(modules / "other/key.js"), put(modules / "@x/other/key.js"), put(home / "apps/account.json")]
+    (home / "bin").mkdir()
+    (home / "bin/yarn").symlink_to(program)
+    (home / "bin/tool").symlink_to(scoped)
+    caller = {"PATH": str(home / "bin")}
+    assert [path for path in (program, scoped, *parts) if not is_shown(path, caller, home)] == []
+    assert [path for path in others if is_shown(path, caller, home)] == []
+
+
 def test_a_link_inside_the_project_makes_nothing_readable(tmp_path: Path) -> None:
     home, project = tmp_path / "home", tmp_path / "project"
     program = put(home / "private/run", "#!/bin/sh\n", 0o755)

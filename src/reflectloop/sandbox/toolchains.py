@@ -154,6 +154,7 @@ _NAMED = {
     "GEM_PATH": _GEMS,
 }
 _FILES = ("SSL_CERT_FILE",)
+_NODE_MODULES = "node_modules"
 _MODULES = "NODE_PATH"  # only its folders named node_modules
 _BESIDE = ("lib", "lib64", "libexec")  # libraries of the programs in `bin`
 _PACKAGES = ("lib/python3*", "lib64/python3*", "lib/node_modules")
@@ -243,7 +244,10 @@ def _searched(caller: Mapping[str, str], home: Path) -> Iterator[Path]:
 
 
 def _linked(caller: Mapping[str, str], visible: Sequence[Path], root: Path | None) -> Iterator[Path]:
-    """Yield the programs that links in folders of PATH point to, each as a single file, if not visible anyway."""
+    """Yield the programs that links in folders of PATH point to, if not visible anyway.
+
+    Each is a single file, or the package in node_modules that it belongs to.
+    """
     covering = {path.resolve() for path in visible}
     for folder in _absolute(caller.get("PATH", "")):
         if any(folder.is_relative_to(place) for place in (*system_folders(), *((root,) if root else ()))):
@@ -252,7 +256,16 @@ def _linked(caller: Mapping[str, str], visible: Sequence[Path], root: Path | Non
             for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
                 target = Path(entry.path).resolve() if entry.is_symlink() else None
                 if target and not covering.intersection((target, *target.parents)) and _is_program(target):
-                    yield target
+                    yield _package_of(target)
+
+
+def _package_of(program: Path) -> Path:
+    """Return the folder of the package in node_modules to which a program belongs, or the program itself."""
+    if _NODE_MODULES not in program.parts:
+        return program
+    at = len(program.parts) - 1 - program.parts[::-1].index(_NODE_MODULES)
+    size = 2 if program.parts[at + 1].startswith("@") else 1
+    return Path(*program.parts[: at + 1 + size])
 
 
 def _is_program(path: Path) -> bool:
