@@ -216,7 +216,8 @@ def beside(path: str, data: bytes | None) -> Part:
     for record in readers:
         if data is not None and record.beside and re.fullmatch(record.names, name):
             try:
-                return dict(flat(record.beside(_FORMATS[record.format](data.decode("utf-8-sig")))))
+                document = record.beside(_FORMATS[record.format](data.decode("utf-8-sig")))
+                return {key: value for key, value in flat(document) if value not in ({}, [])}
             except (ValueError, TypeError, AttributeError, RecursionError):
                 return {}
     return {}
