@@ -232,6 +232,23 @@ def test_a_case_that_ctest_lists_itself_is_one_test() -> None:
     assert dict(read(report.replace("'Sum.Adds'", "'all'")).tests) == {"all": "passed"}
 
 
+def test_a_program_of_which_every_case_fails_keeps_the_names_of_its_cases() -> None:
+    """Otherwise a change that breaks the last passing cases of a red program would look as if they were not run."""
+    report = (
+        "<testsuite name='' tests='1'><testcase name='unit' classname='unit' status='fail'><failure message='Failed'/>"
+        "<system-out>[==========] Running 2 tests from 1 test suite.\n[ RUN      ] Sum.Adds\n{} Sum.Adds (0 ms)\n"
+        "[ RUN      ] Sum.Subtracts\n[  FAILED  ] Sum.Subtracts (0 ms)\n[  PASSED  ] {} tests.\n[  FAILED  ] {} tests, listed "
+        "below:\n[  FAILED  ] Sum.Subtracts\n</system-out></testcase></testsuite>"
+    )
+    some, none = report.format("[       OK ]", 1, 1), report.format("[  FAILED  ]", 0, 2)
+    assert dict(read(some, "ctest").tests) == {
+        "unit": "failed",
+        "unit::Sum.Adds": "passed",
+        "unit::Sum.Subtracts": "failed",
+    }
+    assert dict(read(none, "ctest").tests) == dict.fromkeys(("unit", "unit::Sum.Adds", "unit::Sum.Subtracts"), "failed")
+
+
 def test_colours_windows_line_ends_and_foreign_bytes_are_normal() -> None:
     text = b"\x1b[1msrc/a.c:3:5:\x1b[0m \x1b[31merror:\x1b[0m no \xff\xfe\r\n\x1b[32mnoise\x1b[0m\r\n"
     assert [(one.file, one.line, one.severity) for one in read(text).details] == [("src/a.c", 3, "error")]

@@ -160,7 +160,15 @@ def _cases(output: str) -> ReportReading | None:
     if reading is None or reading.counts is None or not reading.collected:
         return None
     named = sum(outcome in ("passed", "xpassed") for outcome in reading.tests.values())
-    return reading if named and named >= reading.counts.passed else reading._replace(tests={})
+    complete = named >= reading.counts.passed and (named or _names_passed(reading.tool))
+    return reading if complete else reading._replace(tests={})
+
+
+def _names_passed(name: str) -> bool:
+    """Return True if a runner names the cases that passed, too, so that without any name none did."""
+    tool = by_name().get(name)
+    text = tool.output.text if tool else None
+    return text is not None and any(outcome == "passed" for _, outcome in text.cases)
 
 
 def _chosen(readings: list[RunnerReading], tool: str | None) -> RunnerReading:
