@@ -22,6 +22,16 @@ from reflectloop.languages import catalogue
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "reflectloop"
 _SENTENCE = re.compile(r"[A-Za-z]{2,}[^A-Za-z]* [^A-Za-z]*[a-z]{2,}")
 _RULE_TEXTS = ("cause", "suggestion", "reason", "action", "alternative")
+_COMMANDS = ("reflectloop ", "next: reflectloop ", "git ", "apt-get ", "pip install", "npm ", "df ", "<", "[", "{}")
+# What agents or programs read, in English for everybody.
+FOR_PROGRAMS = (
+    "engine/steps/prompts.py",
+    "engine/steps/planner_context.py",
+    "engine/run/junit_sarif.py",
+    "commands/init_project.py",
+    "plan/tool_names.py",
+    "plan/model.py",
+)
 _NOT_SHOWN = ("help", "description", "metavar", "pattern")  # arguments that the help and the settings describe
 
 
@@ -34,7 +44,12 @@ def source_messages(*parts: str) -> Iterator[SourceMessage]:
     """Yield every text of the source that is not a docstring, a help text or a pattern."""
     for path in sorted(SOURCE.rglob("*.py")):
         name = path.relative_to(SOURCE).as_posix()
-        if name.startswith(parts or ("",)) and "/sample/" not in name and "/inside/" not in name:
+        if (
+            name.startswith(parts or ("",))
+            and not (parts and name in FOR_PROGRAMS)
+            and "/sample/" not in name
+            and "/inside/" not in name
+        ):
             tree = ast.parse(path.read_text(encoding="utf-8"))
             hidden = set(_hidden(tree))
             for node in ast.walk(tree):
@@ -116,7 +131,7 @@ def _name(node: ast.expr) -> str:
 
 
 def is_sentence(text: str) -> bool:
-    if text.startswith("reflectloop "):  # a command
+    if text.startswith(_COMMANDS):
         return False
     return bool(_SENTENCE.search(re.sub(r"\{\w+\}", "", text))) and "\n" not in text.strip("\n")
 

@@ -27,6 +27,22 @@ def test_every_entry_is_a_message_of_the_source() -> None:
     assert messages.stale("zh") == []
 
 
+_SHOWN = ("cli/", "commands/", "artifacts/", "engine/", "gates/", "plan/", "reflection/", "terms.py")
+_NO_MESSAGES = {
+    "commands/agent_status.py",
+    "engine/agent_tasks/attempt_reflection.py",
+    "reflection/warnings.py",
+    "terms.py",
+}
+
+
+def test_every_message_of_the_commands_and_the_engine_exists_in_chinese() -> None:
+    missing = [
+        message for message in messages.missing("zh", *_SHOWN) if message.place.split(":")[0] not in _NO_MESSAGES
+    ]
+    assert missing == [], "add them to src/reflectloop/languages/zh; see docs/language.md"
+
+
 def test_every_entry_has_the_values_of_its_message() -> None:
     wrong = {key: text for key, text in messages.entries("zh").items() if _values(key) != _values(text)}
     assert wrong == {}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from seed_samples import UNITTEST
 
 from scripted_task import BROKEN, WRITE
@@ -182,3 +183,28 @@ def test_line_59_a_report_without_a_required_field_is_told_in_chinese(repo: Repo
     assert told.code == 12
     assert field in told.stderr
     assert "必填，但缺失" in told.stderr
+
+
+def test_line_79_the_published_blocker_is_chinese_and_its_codes_are_not(repo: Repo) -> None:
+    repo.write("reflectloop.toml", '[output]\nlanguage = "zh"\n[publish]\nclaude = true\n')
+    repo.run("run", repo.steps("python3 -c 'import nosuchmodule'"))
+    text = (repo.path / ".claude/state/thinking/blocker.latest.yaml").read_text(encoding="utf-8")
+    card = yaml.safe_load(text)
+    assert card["root_cause_hypothesis"] == ["运行它的环境中没有安装 Python 模块 nosuchmodule"]
+    assert card["summary"].startswith("步骤 P-1：")
+    assert card["envelope"]["error_code"] == "STEP_FAILED"
+    assert card["needs"] == ["RESEARCH"]
+
+
+def test_line_257_the_prompt_to_reflect_has_the_words_of_the_protocol(repo: Repo) -> None:
+    repo.run("run", repo.steps("python3 -c 'import nosuchmodule'"))
+    seen = repo.run("reflect", "latest", "--prompt", "--language", "zh").stdout
+    assert "REFLECTION REQUIRED" in seen
+    for line in ("请执行反思协议:", "1. Explore - 查看当前产出状态", "6. Submit - 提交反思报告 + 修订产出"):
+        assert line in seen
+
+
+def test_an_agent_is_asked_to_write_chinese(chinese: Repo) -> None:
+    chinese.run("tp", "让 add 做加法", "--yes")
+    (prompt,) = (chinese.path / ".reflectloop").glob("designs/*/planner.prompt.md")
+    assert "请用中文书写" in prompt.read_text(encoding="utf-8")

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from reflectloop import languages
 from reflectloop.artifacts.envelope import Envelope, write_yaml
 from reflectloop.config import PublishConfig
 from reflectloop.errors import NoSpace
@@ -17,6 +18,7 @@ from reflectloop.workspace.folders import Folders, RunFolder
 
 STATE = Path(".claude/state")
 _RESULT = STATE / "reflectloop" / "reflectloop.latest.yaml"
+_SHOWN = ("summary", "root_cause_hypothesis", "asked")  # texts of a blocker that people read
 _BLOCKER = STATE / "thinking" / "blocker.latest.yaml"
 # Needs that those tools know by another name.
 _NEEDS = {"ASK": "RESEARCH", "RETRY": "RESEARCH"}
@@ -81,7 +83,8 @@ def publish(
     write_yaml(folders.root / _RESULT, published, body)
     if blocker:
         card = blocker | {"needs": list(dict.fromkeys(_NEEDS.get(need, need) for need in blocker["needs"]))}
-        write_yaml(folders.root / _BLOCKER, published, card)
+        shown = {name: languages.texts(card[name]) for name in _SHOWN if name in card}
+        write_yaml(folders.root / _BLOCKER, published, card | shown)
     else:
         with contextlib.suppress(FileNotFoundError):
             (folders.root / _BLOCKER).unlink()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from reflectloop.errors import InvalidInput
 
@@ -19,6 +20,7 @@ _ONE_WORD = re.compile(
     r"(?:.*_)?id|(?:.*_)?(?:ids|code|count|number|calls|turns|tokens|level|track|state|attempts|times|hash|verdict|total|category|needs|rule|fingerprint)\d?"
 )
 _SHELL = re.compile(r"[$<>|&\"]")
+_ENTRY = re.compile(r'("(?:[^"\\]|\\["\\nt])*") = ("(?:[^"\\]|\\["\\nt])*")')
 _FENCE = "```"
 _COMMENT = "<!--"
 _WORDS = "words"  # the table of single words, which are translated only inside of messages and cells
@@ -186,8 +188,10 @@ class Catalogue:
         return f"{first}：{second or rest}" if first is not None else f"{label}：{second}"
 
     def _label(self, text: str, *, words: bool) -> str | None:
-        known = self._edge(f"{text}:")
-        return known.removesuffix("：") if known is not None else self._text(text, words=words)
+        known = self._text(text, words=words)
+        if known is None and (whole := self._exact.get(f"{text}:")) is not None:
+            return whole.removesuffix("：")
+        return known
 
     def _edge(self, text: str) -> str | None:
         """Return a text that is a whole message, or None."""
@@ -200,13 +204,15 @@ class Catalogue:
         if not name[:1].isalpha() or name[-1] in ",;:" or not rest:
             return None
         known = self._exact.get(rest) or self._by_message(rest, weight=_CLEAR)
-        return f"{name} {known}" if known is not None else None
+        if known is None:
+            return None
+        return f"{name}{known}" if known[:1] in "，；：（" else f"{name} {known}"
 
     def _bracketed(self, text: str, *, words: bool) -> str | None:
         start, sign, rest = text.partition(" (")
         if not sign or ")" not in rest:
             return None
-        inside, _, after = rest.rpartition(")")
+        inside, _, after = rest.partition(")") if "(" not in rest.partition(")")[0] else rest.rpartition(")")
         whole = self._edge(f"({inside})")
         first, second = self._text(start, words=words), whole or self._text(inside, words=words)
         if first is None and second is None:
@@ -244,10 +250,30 @@ def read(folder: Path) -> Catalogue:
     return Catalogue(entries, words)
 
 
+def _quick(text: str) -> dict[str, Any] | None:
+    """Return the entries of a file with one entry a line, some ten times faster than TOML is read; else None."""
+    raw: dict[str, Any] = {}
+    table = raw
+    for line in text.splitlines():
+        match = _ENTRY.fullmatch(line)
+        if match and (key := _string(match[1])) not in table:
+            table[key] = _string(match[2])
+        elif line == f"[{_WORDS}]" and _WORDS not in raw:
+            table = raw[_WORDS] = {}
+        elif line and not line.startswith("#"):
+            return None
+    return raw
+
+
+def _string(quoted: str) -> str:
+    return str(json.loads(quoted)) if "\\" in quoted else quoted[1:-1]
+
+
 def read_file(path: Path) -> dict[str, str | dict[str, str]]:
     """Return the entries of a file; raise InvalidInput if it is not a file of messages."""
     try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        raw = _quick(text) or tomllib.loads(text)
     except (OSError, ValueError) as fault:
         raise InvalidInput(f"{path} is not TOML: {fault}", next_step=f"correct {path}") from fault
     for key, text in raw.items():
