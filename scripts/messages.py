@@ -1,7 +1,7 @@
 """Compare the messages in the source with those of a language: `python scripts/messages.py zh [PART …]`.
 
 Prints the messages below these parts of the package that the language lacks, and its entries that no message of the
-source has any more. Exits 1 if there is such an entry, since nobody would ever read it.
+source has any more. Exits 1 if there is such an entry, since nobody would ever read it; `--prune` removes them.
 """
 
 from __future__ import annotations
@@ -169,8 +169,19 @@ def missing(language: str, *parts: str) -> list[SourceMessage]:
     return sorted(out.values(), key=lambda message: message.place)
 
 
+def prune(language: str) -> None:
+    """Remove the entries that no message of the source has."""
+    gone = set(stale(language))
+    for path in languages.folders()[language].glob("*.toml"):
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        kept = [line for line in lines if not (line.startswith('"') and gone & set(tomllib.loads(line)))]
+        path.write_text("".join(kept), encoding="utf-8")
+
+
 def main() -> None:
-    language, *parts = sys.argv[1:]
+    language, *parts = [word for word in sys.argv[1:] if word != "--prune"]
+    if "--prune" in sys.argv:
+        prune(language)
     for message in missing(language, *parts):
         print(f"{message.place}\t{message.text!r}")
     gone = stale(language)
