@@ -154,6 +154,7 @@ class Catalogue:
             self._named(text)
             or self._joined(text, "  ", "  ", words=words)
             or self._joined(text, " · ", " · ", words=words)
+            or self._joined(text, " → ", " → ", words=words)
             or (self._joined(text, "; ", "；", words=words) if clauses else None)
             or self._labelled(text, words=words)
             or self._bracketed(text, words=words)
@@ -165,7 +166,7 @@ class Catalogue:
         if by not in text:
             return None
         parts = text.split(by)
-        made = [self._text(part, words=words) for part in parts]
+        made = [self._part(part, by, words=words) for part in parts]
         if all(part is None for part in made):
             return None
         # Beside a part that is ours, a single word is ours, too.
@@ -174,6 +175,14 @@ class Catalogue:
             for part, known in zip(parts, made, strict=True)
         ]
         return around[0] + with_.join(done) + around[1]
+
+    def _part(self, text: str, by: str, *, words: bool) -> str | None:
+        """Return one of several parts; a message may begin with the sign before it."""
+        known = self._text(text, words=words)
+        if known is None and by in ("; ", ", "):
+            known = self._edge(by + text)
+            return known.lstrip("，；") if known is not None else None
+        return known
 
     def _labelled(self, text: str, *, words: bool) -> str | None:
         """Translate `label: text`, where the label is a path, a code or words of ours."""
