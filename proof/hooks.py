@@ -259,7 +259,7 @@ def _codex(scene: Scene) -> Claim:
         done = run(codex, "exec", "--json", "--sandbox", "danger-full-access", "Make the test pass.")
         told = Session(model.seen, {}, done.returncode).told("AssertionError: 3 != 1")
     return Claim(
-        f"{run(codex, '--version').stdout.strip()}: --check fails until it trusts the hooks; then wrong work is refused",
+        f"{run(codex, '--version').stdout.strip()}: --check fails until it trusts our hooks, and then refuses",
         f"--check exits {before}, then {after}; told {told}, {len(model.seen)} requests",
         before != 0 and after == 0 and told and scene.source() == _RIGHT,
     )
