@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from reflectloop.verification.fresh_workspaces import hash_seed
-from reflectloop.verification.probing import sabotage
+from reflectloop.verification.probing import replays, sabotage
 from reflectloop.verification.probing.changed import ChangedFunction
+from reflectloop.verification.probing.programs import RecordedCall
 from support import Repo
 
 RUNNER = {
@@ -414,3 +415,11 @@ def test_a_fix_that_adds_the_time_to_a_text_is_let_alone(repo: Repo) -> None:
     repo.commit("a line has a time")
     repo.write("calc.py", "from time import time_ns\n\n\ndef line(text):\n    return f'{time_ns()} {text}'\n")
     assert findings(verify(repo)) == {}
+
+
+def test_a_source_whose_doctests_call_is_not_replaced_by_a_stand_in() -> None:
+    function = ChangedFunction("pkg/calc.py", "one", 1)
+    calls = [RecordedCall(function, test, {}, {}) for test in ("pkg.calc.one", "tests.test_calc.Calc.test_one")]
+    made = replays.stand_ins(calls, ["pkg/calc.py", "tests/test_calc.py"])
+    assert list(made.files) == ["tests/test_calc.py"]
+    assert set(made.groups) == {"pkg.calc.one", "tests.test_calc.Calc.test_one"}

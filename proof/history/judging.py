@@ -20,6 +20,11 @@ from proof.paper import ROOT
 OUTCOMES = ("PASS", "REVIEW", "REFUSED", "NOT JUDGED")
 _BY_DECISION = {"PASS": "PASS", "ASK": "REVIEW", "RETRY": "REFUSED", "REDO": "REFUSED"}
 _LIMIT_S = 900
+# Not the command line, its languages, hooks, agents, lessons and artifacts.
+_JUDGING = (
+    *("verification", "engine/gating", "gates", "policy", "plan", "sandbox", "workspace", "secrets", "system"),
+    *("diagnosis", "trust", "config.py"),
+)
 
 
 class Verdict(NamedTuple):
@@ -36,10 +41,12 @@ class Verdict(NamedTuple):
 
 
 def product_version() -> str:
-    """Return a name for the sources of the product as they are now."""
-    tree = subprocess.run(["git", "rev-parse", "HEAD:src"], cwd=ROOT, capture_output=True, check=True, text=True).stdout
-    edits = subprocess.run(["git", "diff", "HEAD", "--", "src"], cwd=ROOT, capture_output=True, check=True).stdout
-    return tree[:10] + (f"+{hashlib.sha256(edits).hexdigest()[:6]}" if edits else "")
+    """Return a name for the sources that a verdict depends on, as they are now."""
+    names = [f"src/reflectloop/{name}" for name in _JUDGING]
+    trees = subprocess.run(["git", "ls-tree", "HEAD", *names], cwd=ROOT, capture_output=True, check=True).stdout
+    edits = subprocess.run(["git", "diff", "HEAD", "--", *names], cwd=ROOT, capture_output=True, check=True).stdout
+    name = hashlib.sha256(trees).hexdigest()[:10]
+    return name + (f"+{hashlib.sha256(edits).hexdigest()[:6]}" if edits else "")
 
 
 def read_outcome(data: dict[str, Any] | None) -> str:

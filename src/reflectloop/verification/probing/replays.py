@@ -180,7 +180,7 @@ class StandIns(NamedTuple):
 def stand_ins(calls: Sequence[RecordedCall], paths: Iterable[str]) -> StandIns:
     """Return stand-ins for the tests that made these calls. A call of no known test belongs to no group."""
     package = programs.random_name()
-    known = frozenset(paths)
+    known = frozenset(path for path in paths if belongs_to_tests(path))  # not sources, whose doctests call too
     groups: dict[str, str] = {}
     by_file: dict[str, dict[tuple[str, str], str]] = {}
     for test in dict.fromkeys(call.test for call in calls):
