@@ -292,9 +292,14 @@ def log_titles(start: Path, name: str | None, logs: Sequence[Path]) -> list[str]
     folders = open_project_dirs(start)
     folder = folders.find_verification(name) or folders.find_run(name)
     file = folder.path / evidence.FILE
-    records = map(json.loads, file.read_text("utf-8").splitlines() if file.exists() else ())
+    records = list(map(json.loads, file.read_text("utf-8").splitlines() if file.exists() else ()))
+    named = {Path(record["log"]).name: record["claim"] for record in records if record.get("log")}
     claims = {record.get("output_sha256"): record["claim"] for record in records}
-    sealed = {path: claims.get(evidence.digest_of(path)) for path in logs if path.name.startswith("verify.")}
+    sealed = {
+        path: named.get(path.name) or claims.get(evidence.digest_of(path))
+        for path in logs
+        if path.name.startswith("verify.")
+    }
     return [f"{path.name}: {claim}" if (claim := sealed.get(path)) else path.name for path in logs]
 
 
