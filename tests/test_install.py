@@ -174,3 +174,22 @@ def test_codex_is_asked_whether_it_trusts_the_hooks(repo: Repo, tmp_path: Path) 
     assert edit["value"]["Stop"] == {"trusted_hash": "h"}
     assert repo.run("install", "codex", "--check", env=env).code == 0
     assert repo.run("install", "claude", "--trust", env=env).code == 2
+
+
+def test_what_install_wrote_is_not_asked_about_and_what_others_wrote_is(repo: Repo) -> None:
+    repo.git("rm", "-q", "-r", "src")
+    repo.write("calc.py", "def one():\n    return 1\n")
+    repo.write(
+        "test_calc.py",
+        "import unittest\n\nimport calc\n\n\nclass Calc(unittest.TestCase):\n"
+        "    def test_one(self):\n        self.assertEqual(calc.one(), 1)\n",
+    )
+    repo.commit("a calculator")
+    repo.run("install", "claude")
+    repo.write("calc.py", "def one():\n    return 2 - 1\n")
+    assert repo.run("verify").code == 0
+    path = repo.path / ".claude/settings.json"
+    path.write_text(path.read_text().replace("hook Stop", "hook Start"))
+    asked = repo.run("verify")
+    assert asked.code == 33
+    assert ".claude/settings.json" in asked.stderr

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import difflib
-import hashlib
 import json
 import os
 import shutil
@@ -20,10 +19,9 @@ from reflectloop.errors import InvalidInput, NothingToDo
 from reflectloop.hooks import codex_trust, json_files
 from reflectloop.hooks.fragments import SETTINGS, Fragment, Scope
 from reflectloop.system import files, process
-from reflectloop.trust import private_file
+from reflectloop.trust import installed
 from reflectloop.workspace.folders import open_project_dirs
 
-_LEDGER = "installed.json"
 _TRY_S = 60.0
 
 
@@ -62,7 +60,7 @@ class Place(NamedTuple):
 def place(client: str, scope: Scope, start: Path, home: Path) -> Place:
     root = open_project_dirs(start).root if scope == "project" else home
     path = root / SETTINGS[client].files[scope]
-    return Place(client, scope, Path(os.path.realpath(path)), private_file.state_folder() / _LEDGER, root)
+    return Place(client, scope, Path(os.path.realpath(path)), installed.path(), root)
 
 
 def program() -> str:
@@ -90,11 +88,11 @@ def plan_install(at: Place, command: str) -> Edit:
 def install(at: Place, command: str, edit: Edit) -> None:
     """Write the settings and the ledger."""
     known = _ledger(at).get(at.key)
-    original = known["before"] if known and known["after"] == _hash(edit.before) else _encoded(edit.before)
+    original = known["before"] if known and known["after"] == installed.digest(edit.before) else _encoded(edit.before)
     if edit.changes:
         _write(at.path, edit.after or b"")
     fragments = [[list(item.keys), item.value] for item in SETTINGS[at.client].fragments(command)]
-    _write_ledger(at, {"before": original, "after": _hash(edit.after), "fragments": fragments})
+    _write_ledger(at, {"before": original, "after": installed.digest(edit.after), "fragments": fragments})
 
 
 def plan_uninstall(at: Place) -> tuple[Edit, list[str]]:
@@ -103,7 +101,7 @@ def plan_uninstall(at: Place) -> tuple[Edit, list[str]]:
     if not entry:
         raise NothingToDo(f"nothing of ours is known in {at.path}", next_step=f"reflectloop install {at.client}")
     raw, document = json_files.read(at.path)
-    if _hash(raw) == entry["after"]:
+    if installed.digest(raw) == entry["after"]:
         return Edit(at.path, raw, _decoded(entry["before"])), []
     left = []
     for fragment in _recorded(at):
@@ -200,10 +198,6 @@ def _write(path: Path, data: bytes) -> None:
         files.write_atomic(path, data, mode=mode)
     except OSError as fault:
         raise InvalidInput(f"{path} cannot be written: {fault.strerror}", next_step=f"look at {path}") from fault
-
-
-def _hash(data: bytes | None) -> str:
-    return "none" if data is None else hashlib.sha256(data).hexdigest()
 
 
 def _encoded(data: bytes | None) -> str | None:

@@ -31,6 +31,7 @@ from reflectloop.state import latch, lock
 from reflectloop.system import cgroup, clock, files
 from reflectloop.system.git import Git
 from reflectloop.terms import Isolation, Track
+from reflectloop.trust import installed
 from reflectloop.verification import detect, environment_key, evidence, protected, setup
 from reflectloop.verification.check_runner import CheckRunner
 from reflectloop.verification.evidence import Chain
@@ -282,7 +283,8 @@ class Verification:
             sides.head,
             self._checks(sides.base),
             self.request.track,
-            protect=self.config.verify.protect,
+            self._installed(sides),
+            self.config.verify.protect,
             required=frozenset(self.request.only) | {one.name for one in self.config.verify.checks},
             has_setup=bool(self.config.verify.setup),
             doubts=(*self.doubts, *self.unjudged, *self._runs_by_itself(sides)),
@@ -290,10 +292,17 @@ class Verification:
             approved=self.approvals.known(sides.base, sides.head),
         )
 
+    def _installed(self, sides: BaseAndHead) -> tuple[str, ...]:
+        """Return settings that hold exactly what the user let `install` write: no agent's doing."""
+        changes = self.trees.changes(sides.base, sides.head)
+        return tuple(item.path for item in changes if installed.wrote(self.folders.root / item.path, item.after))
+
     def _runs_by_itself(self, sides: BaseAndHead) -> Iterator[str]:
         """Yield what a person must decide: files of the change that run without anybody starting them by name."""
         said = rules.change_reasons(
-            self.trees.changes(sides.base, sides.head), danger_policy.of(self.config, self.folders.root)
+            self.trees.changes(sides.base, sides.head),
+            danger_policy.of(self.config, self.folders.root),
+            self._installed(sides),
         )
         prefix = f"security.{rules.AUTORUN}"
         yield from dict.fromkeys(str(reason) for reason in said if reason.rule.startswith(prefix))
