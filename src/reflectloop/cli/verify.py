@@ -220,14 +220,14 @@ def _check_line(check: CheckComparison) -> str:
     on_base = check.base.summary.removeprefix(own) if check.base else "not run"
     result = check.left_out or f"{check.sealed.summary.removeprefix(own)}; on base: {on_base}"
     counts = [
-        f"{len(names)} {label}"
-        for names, label in (
-            (change.fixed, "fixed"),
-            (change.newly_failing, "newly failing"),
-            (change.vanished, "gone"),
-            (change.now_skipped, "skipped now"),
-            (change.pre_existing, "failing before and now"),
-            (change.flaky, "flaky"),
+        text
+        for names, text in (
+            (change.fixed, f"{len(change.fixed)} fixed"),
+            (change.newly_failing, f"{len(change.newly_failing)} newly failing"),
+            (change.vanished, f"{len(change.vanished)} gone"),
+            (change.now_skipped, f"{len(change.now_skipped)} skipped now"),
+            (change.pre_existing, f"{len(change.pre_existing)} failing before and now"),
+            (change.flaky, f"{len(change.flaky)} flaky"),
         )
         if names
     ]
