@@ -78,7 +78,7 @@ class Catalogue:
         if whole is None and words:
             whole = self._words.get(text)
         if whole is None:
-            whole = self._by_message(text, is_marked=bool(_MARK.match(text)))
+            whole = self._by_message(text, is_marked=bool(_MARK.match(text)) or text.startswith("next: "))
         if whole is not None:
             return whole
         if _COLOUR.search(text):
