@@ -50,6 +50,15 @@ def _own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
+@pytest.fixture
+def without_probing(tmp_path: Path) -> None:
+    """Let `verify` run no more than the checks need: for tests of other things, which would take twice as long."""
+    settings = tmp_path / "home" / ".config" / "reflectloop" / "config.toml"
+    settings.parent.mkdir(parents=True)
+    switches = ("second_run", "replay", "neighbours", "sabotage")
+    settings.write_text("[verify]\n" + "".join(f"{name} = false\n" for name in switches))
+
+
 @functools.cache
 def _first_commit(folder: Path) -> Path:
     """Return a small repository with one commit; each worker makes it once."""

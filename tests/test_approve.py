@@ -24,6 +24,8 @@ from scripted_task import DONE, WRITE, Crew
 from support import Answer, Repo
 from test_secret_gate import SETTING
 
+pytestmark = pytest.mark.usefixtures("without_probing")
+
 SETTINGS = (
     '[verify]\nchecks = [{name = "suite", run = ["sh", "check.sh"], kind = "custom"}]\n[box]\nstrongest = "workspace"\n'
 )

@@ -19,6 +19,8 @@ from reflectloop.policy import judge_added
 from reflectloop.verification.result import ChangedFile
 from support import Answer, Repo
 
+pytestmark = pytest.mark.usefixtures("without_probing")
+
 _IDS = itertools.count()
 SETTINGS = '[[verify.checks]]\nname = "suite"\nkind = "custom"\nrun = ["sh", "check.sh"]\n'
 AUTORUN_PATHS = [

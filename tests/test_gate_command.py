@@ -26,6 +26,8 @@ from reflectloop.state.fold import Task, fold
 from reflectloop.workspace.folders import Folders
 from support import Repo
 
+pytestmark = pytest.mark.usefixtures("without_probing")
+
 # Workspaces are removed in the background by a process that outlives its engine; here the engine is ourselves.
 pytestmark = pytest.mark.filterwarnings("ignore:.*Popen.__del__:pytest.PytestUnraisableExceptionWarning")
 

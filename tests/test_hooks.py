@@ -15,6 +15,8 @@ from reflectloop.hooks.clients import CLIENTS
 from reflectloop.hooks.model import HookAnswer
 from support import Answer, Repo, reflectloop
 
+pytestmark = pytest.mark.usefixtures("without_probing")
+
 KEY = "AKIA" + "QYLPMN5HFIQR7XYA"  # looks like a key, and is none
 TEST = (
     "import unittest\n\nimport calc\n\n\nclass Calc(unittest.TestCase):\n"

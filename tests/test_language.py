@@ -110,4 +110,7 @@ def test_a_value_stays_and_a_text_of_ours_is_translated() -> None:
 
 def test_the_next_command_is_no_value_of_a_message(chinese: catalogue.Catalogue) -> None:
     line = 'next: executor = "NAME" under [roles] in reflectloop.toml; what there is: reflectloop agents'
-    assert chinese.line(line) == '下一步：在 reflectloop.toml 的 [roles] 下写 executor = "NAME"；可用的见：reflectloop agents'
+    assert (
+        chinese.line(line)
+        == '下一步：在 reflectloop.toml 的 [roles] 下写 executor = "NAME"；可用的见：reflectloop agents'
+    )

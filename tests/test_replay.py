@@ -266,6 +266,8 @@ def test_honest_code_that_uses_the_world_around_it_is_let_alone(repo: Repo) -> N
     assert not [item for item in answer["findings"] if item["rule"] == "passes-only-here"]
     [note] = [text for text in answer["notes"] if "of 26 changed functions outside of the test runner" in text]
     assert "token (" not in note  # repetitions draw equal lots
+    titles = [line for line in repo.run("log", "latest").stdout.splitlines() if line.startswith("== ")]
+    assert any(".replay.log: replay of " in title for title in titles)
 
 
 def test_a_result_that_is_equal_to_everything_is_refused(repo: Repo) -> None:

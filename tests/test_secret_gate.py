@@ -15,6 +15,8 @@ from reflectloop.secrets.rulefile import fill_sample
 from reflectloop.verification.expected_texts import is_expected_value
 from support import Repo, start, wait_until
 
+pytestmark = pytest.mark.usefixtures("without_probing")
+
 PASSWORD = fill_sample("{lownum:16}", "gate")
 TOKEN = fill_sample("ghp_{alnum:36}", "gate")
 SETTING = f'db_password = "{PASSWORD}"'
