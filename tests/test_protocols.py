@@ -40,7 +40,7 @@ def test_all_five_documents_are_there_with_all_their_requirements(protocols: Any
 
 
 def test_tests_that_are_named_are_collected(protocols: Any, request: pytest.FixtureRequest) -> None:
-    """Of the files that this session collects, every named test is among its items."""
+    """Of the files that this run collects, every named test is among its items."""
     items = {
         (Path(item.path).relative_to(ROOT / "tests").as_posix(), item.name.partition("[")[0])
         for item in request.session.items

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -164,7 +165,7 @@ def _rows(cases: Sequence[Case], texts: Callable[[Case], Sequence[str]]) -> tupl
 
 
 def _short(text: str) -> str:
-    text = " ".join(text.split())
+    text = re.sub(r"/\S*?/project/", "", " ".join(text.split()))  # the folder of the clone
     return text if len(text) <= 240 else text[:237] + "..."
 
 
