@@ -11,7 +11,7 @@ import seed_samples as samples
 from reflectloop.reflection import reflection_prompt
 from reflectloop.reflection.outside_files import _ticket
 from scripted_task import Crew
-from support import Repo
+from support import Repo, reflectloop
 
 _FIVE = json.dumps({"papers": [1, 2, 3, 4, 5]})
 _REPAIR = {"op": "write_file", "path": "research_data/out.json", "content": _FIVE}
@@ -160,3 +160,12 @@ def test_line_423_the_revised_output_is_named_v2(target: str | None, name: str) 
 def test_line_261_a_ticket_without_a_score_says_so() -> None:
     ticket = _ticket(None, samples.data("001-line-708-ticket.json"))  # type: ignore[arg-type]
     assert "QUALITY SCORE: none" in reflection_prompt.reflection_required(ticket)
+
+
+def test_line_438_a_failed_mcp_call_in_an_agents_session_is_diagnosed(repo: Repo) -> None:
+    call = {"session_id": "s", "cwd": str(repo.path), "tool_name": "mcp__arxiv__search_papers", "tool_input": {}}
+    failed = json.dumps({**call, "error": "TimeoutError: arXiv API request timed out after 30 seconds"})
+    done = reflectloop(repo.path, "hook", "PostToolUseFailure", "--client", "claude", stdin=failed)
+    context = json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]
+    assert context.startswith("TOOL REFLECTION: mcp__arxiv__search_papers failed.")
+    assert "timed out" in context
