@@ -103,6 +103,11 @@ def test_a_weakened_test_is_for_a_person_and_is_asked_about_once(agent: Agent) -
     assert not (agent.repo.path / ".reflectloop/latch.json").exists()
 
 
+def test_a_session_whose_start_nobody_saw_is_judged_from_the_last_commit(agent: Agent) -> None:
+    agent.repo.write("calc.py", "def one():\n    return 2\n")
+    assert agent.stop()["decision"] == "block"
+
+
 def test_tests_that_were_red_before_are_pointed_out_once(agent: Agent) -> None:
     agent.repo.write("calc.py", "def one():\n    return 0\n")
     agent.repo.commit("a bug")

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from reflectloop.engine.gating import receipts, working_tree
 from reflectloop.errors import MaxRetries
-from reflectloop.hooks.model import ALLOW, HookAnswer, HookCall
+from reflectloop.hooks.model import ALLOW, HookAnswer, HookCall, HookEvent
 from reflectloop.state import latch
 from reflectloop.system import clock, files, process
 from reflectloop.terms import OutcomeWord
@@ -58,10 +58,16 @@ class StopGate:
         self.store = open_store(self.project)
 
     def begin(self) -> Session:
-        """Return the session; one that is not known began now."""
+        """Return the session; one whose start nobody saw began at the last commit."""
         folders = self.folders
         return sessions.begin(
-            self.project, self.store, folders.own, folders.scratch, self.call.client, self.call.session
+            self.project,
+            self.store,
+            folders.own,
+            folders.scratch,
+            self.call.client,
+            self.call.session,
+            unseen=self.call.event is not HookEvent.SESSION_START,
         )
 
     def checkpoint(self) -> Session:

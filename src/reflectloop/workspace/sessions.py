@@ -60,14 +60,20 @@ def folder_of(own: Path, name: str) -> Path:
     return own / _FOLDER / name
 
 
-def begin(project: Project, store: Store, own: Path, scratch: Path, client: str, identity: str) -> Session:
-    """Record the tree of the folder as the start of a session; return the known session if it began before."""
+def begin(
+    project: Project, store: Store, own: Path, scratch: Path, client: str, identity: str, *, unseen: bool = False
+) -> Session:
+    """Record the tree of the folder as the start of a session; return the known session if it began before.
+
+    A session whose start was `unseen` may have changed files already: it starts at the last commit.
+    """
     name = safe_name(client, identity)
     known = read(own, name)
     if known:
         return known
     taken = snapshot.take_snapshot(project, store, scratch)
-    session = Session(name, client, taken.tree, project.head or taken.commit, clock.stamp(clock.now()))
+    tree = project.git().line("rev-parse", f"{project.head}^{{tree}}") if unseen and project.head else taken.tree
+    session = Session(name, client, tree, project.head or taken.commit, clock.stamp(clock.now()))
     store.keep(session.ref, taken.commit)
     write(own, session)
     return session
