@@ -16,6 +16,9 @@ from typing import Any
 import hypothesis
 import pytest
 
+import seeded_chance  # noqa: F401 - before everything else of the engine
+
+# isort: split
 from fileops_workspace import Place, place_in
 from support import Repo
 from tasks import kept, opened

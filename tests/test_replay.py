@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import sys
+import zoneinfo
 from typing import Any
 
 import pytest
 
+from reflectloop.verification import chance
 from reflectloop.verification.fresh_workspaces import hash_seed
 from reflectloop.verification.probing import replays, sabotage
 from reflectloop.verification.probing.changed import ChangedFunction
@@ -268,6 +271,14 @@ def test_honest_code_that_uses_the_world_around_it_is_let_alone(repo: Repo) -> N
     assert "token (" not in note  # repetitions draw equal lots
     titles = [line for line in repo.run("log", "latest").stdout.splitlines() if line.startswith("== ")]
     assert any(".replay.log: replay of " in title for title in titles)
+
+
+def test_no_two_time_zones_of_extra_runs_show_one_time() -> None:
+    zones = {zone["TZ"] for _ in range(200) for zone in chance.time_zones(3)}
+    for month in (1, 7):
+        moment = dt.datetime(2026, month, 1, 12, tzinfo=dt.UTC)
+        shown = {zone: moment.astimezone(zoneinfo.ZoneInfo(zone)).isoformat() for zone in zones}
+        assert len(set(shown.values())) == len(zones) > 10
 
 
 def test_a_result_that_is_equal_to_everything_is_refused(repo: Repo) -> None:

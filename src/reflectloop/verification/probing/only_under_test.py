@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from reflectloop.verification.probing import chance, second_run
+from reflectloop.verification import chance
+from reflectloop.verification.probing import second_run
 from reflectloop.verification.probing.changed import ChangedFunction
 from reflectloop.verification.probing.inside import plain_data
 from reflectloop.verification.probing.programs import RecordedCall, Recording
@@ -20,7 +21,7 @@ _SLOW_MS = 1000.0
 _MOST_SHOWN = 3
 _ANSI = re.compile(r"\\u001b\[[0-9;]*[A-Za-z]")
 _LATER, _MUCH_LATER = chance.days_between(2200, 4000), chance.days_between(4500, 7000)
-_SEEDS, _ZONES = chance.hash_seeds(2), chance.time_zones(2)
+_SEEDS, _ZONES = chance.hash_seeds(2), second_run.MORE_ZONES
 _PROGRAMS, _HOMES = [chance.program_path(), chance.program_path()], [chance.home_folder(), chance.home_folder()]
 _PLAIN = Way("plain", env={**second_run.OTHER_SEED, **second_run.OTHER_ZONE, **second_run.OTHER_LOCALE})
 _AGAIN = _PLAIN._replace(name="again")
@@ -43,8 +44,9 @@ def _alone(name: str, flags: tuple[str, ...] = (), *, terminal: bool = False, **
 
 # One change at a time, each with a second one of the same kind: an honest function that uses the date shows another
 # value for each date, while one that knows the date of the tests shows the same for every other.
+_DATES = (_alone("date", days=_LATER), _alone("date2", days=_MUCH_LATER))
 _SINGLE: tuple[tuple[str, Way, Way | None], ...] = (
-    ("date", _alone("date", days=_LATER), _alone("date2", days=_MUCH_LATER)),
+    ("date", *_DATES),
     ("time zone", _alone("zone", env=_ZONES[0]), _alone("zone2", env=_ZONES[1])),
     ("name of the program", _alone("argv", argv=_PROGRAMS[0]), _alone("argv2", argv=_PROGRAMS[1])),
     ("home folder", _alone("home", env=_HOMES[0]), _alone("home2", env=_HOMES[1])),
@@ -199,12 +201,10 @@ class OutcomeProbe:
         self, calls: Sequence[RecordedCall], keys: Sequence[Key]
     ) -> tuple[list[RecordedCall], list[Key]]:
         """Leave out calls whose outcome is another one at each date: the test ran at another moment."""
-        _, first, second = _SINGLE[0]
-        dates = self.bare.run(self.tree, calls, (_PLAIN, first, *((second,) if second else ())))
+        dates = self.bare.run(self.tree, calls, (_PLAIN, *_DATES))
         same = []
         for key in keys:
-            at_dates = [outcomes.get(key) for outcomes in dates.values()]
-            if all(_differ(one, other) for one, other in itertools.combinations(at_dates, 2)):
+            if _all_differ([outcomes.get(key) for outcomes in dates.values()]):
                 self.left_out.setdefault(calls[key[0]].function, "its result depends on the date")
             else:
                 same.append(key)
@@ -258,7 +258,10 @@ class OutcomeProbe:
             if _differ(now["again"].get(key), result):
                 self.left_out[function] = _UNSTEADY
                 continue
+            at_dates = [now[way.name].get(key) for way in (_PLAIN, *_DATES)]
             for cause, first, second in _SINGLE:
+                if cause == "time zone" and _all_differ(at_dates):
+                    continue  # it reads the clock, which shows another time in each zone
                 other = now[first.name].get(key)
                 if not _differ(other, result) or _is_usual(cause, result, other):
                     continue
@@ -373,6 +376,10 @@ def _differ(first: RepeatedCall | None, second: RepeatedCall | None) -> bool:
     if first is None or second is None or first.left_out or second.left_out:
         return False
     return first.text != second.text
+
+
+def _all_differ(results: Sequence[RepeatedCall | None]) -> bool:
+    return all(_differ(one, other) for one, other in itertools.combinations(results, 2))
 
 
 def _may_hold_the_time(call: RecordedCall, on_base: RepeatedCall | None) -> bool:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from reflectloop.verification.probing import chance
+from reflectloop.verification import chance
 from reflectloop.verification.probing.changed import ChangedFunction
 from reflectloop.verification.probing.programs import Recording, RecordingExtras
 from reflectloop.verification.result import DetectedCheck, Outcome, TamperFinding, VerificationResult
 from reflectloop.verification.run_extras import RunExtras
 
-(OTHER_SEED,), (OTHER_ZONE,) = chance.hash_seeds(1), chance.time_zones(1)
+(OTHER_SEED,), (OTHER_ZONE, *MORE_ZONES) = chance.hash_seeds(1), chance.time_zones(3)
 OTHER_LOCALE = {"LC_ALL": "POSIX", "LANG": "POSIX"}
 REVERSED = "reversed"
 _SINGLE: tuple[tuple[str, Mapping[str, str], str], ...] = (

@@ -121,7 +121,7 @@ _TICK_NS = 1000  # each reading of a clock that stands still is a little later
 class StillClock:
     """A clock that stands at one moment, for all calls that are compared; sleeping moves it on."""
 
-    def __init__(self, now: float, days: int = 0) -> None:
+    def __init__(self, now: float, days: float = 0) -> None:
         self._ns = int((now + days * 86400) * 10**9)
         self._replaced: list[tuple[Any, str, Any]] = []
         self._kinds: dict[int, Any] = {}  # by the identity of the real function or class, what replaces it

@@ -425,7 +425,7 @@ def main(path: str) -> None:
     sys.argv[:] = [moved.get("argv") or "main.py"]
     _leave_no_name()
     if job.get("now"):
-        guard.StillClock(job["now"], int(moved.get("days") or 0)).start()
+        guard.StillClock(job["now"], float(moved.get("days") or 0)).start()
     guard.limit_memory()
     os.chdir(job["top"])
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
