@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from boxes import full, log, needs_landlock, without_bubblewrap
-from reflectloop.sandbox import mounts, toolchains
+from reflectloop.sandbox import environment, mounts, toolchains
 from support import Repo
 
 VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -175,3 +175,28 @@ def test_a_socket_in_a_readable_folder_is_hidden(tmp_path: Path) -> None:
     listener.close()
     place.unlink()
     assert whole.there().mounts == tuple(shown)
+
+
+@pytest.mark.parametrize(
+    ("versions", "variable", "own_file", "expected"),
+    [
+        ("3.12.1\n", "", False, "{root}/versions/3.12.1/bin:{root}/shims:/usr/bin"),
+        ("3.12.1\n", "3.13", False, "{root}/shims:/usr/bin"),
+        ("3.12.1\n", "", True, "{root}/shims:/usr/bin"),
+        ("3.12.1\n3.13.0\n", "", False, "{root}/shims:/usr/bin"),
+        ("system\n", "", False, "{root}/shims:/usr/bin"),
+        ("../..\n", "", False, "{root}/shims:/usr/bin"),
+        ("", "", False, "{root}/shims:/usr/bin"),
+    ],
+)
+def test_the_version_that_pyenv_would_choose_comes_before_its_shims(
+    tmp_path: Path, versions: str, variable: str, own_file: bool, expected: str
+) -> None:
+    root, repo = tmp_path / ".pyenv", tmp_path / "repo"
+    for folder in (root / "shims", root / "versions" / "3.12.1" / "bin", tmp_path / "bin", repo / "src"):
+        folder.mkdir(parents=True)
+    (root / "version").write_text(versions)
+    if own_file:
+        (repo / ".python-version").write_text("3.12.1\n")
+    env = {"PATH": f"{root}/shims:/usr/bin", "PYENV_VERSION": variable}
+    assert environment.past_pyenv(env, repo / "src", repo) == expected.format(root=root)

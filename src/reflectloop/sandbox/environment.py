@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -94,6 +95,26 @@ def with_own_tools(path: str, workspace: Workspace, cwd: Path, top: Path) -> str
     folders = [folder / name for folder in above for name in (*ENVIRONMENTS, MODULES) if folder / name in carried]
     own = [os.fspath(top / folder / (".bin" if folder.name == MODULES else "bin")) for folder in folders]
     return os.pathsep.join([*own, path])
+
+
+def past_pyenv(env: Mapping[str, str], cwd: Path, repo: Path) -> str:
+    """Return PATH with the chosen version of pyenv before its shims, which start some twenty shells for each program.
+
+    Where the project or the caller chooses the version, only the shims know which one that is.
+    """
+    path = env["PATH"]
+    shims = next((entry for entry in path.split(os.pathsep) if entry.endswith("/.pyenv/shims")), None)
+    top = repo.resolve()
+    above = [cwd, *(folder for folder in cwd.parents if folder.is_relative_to(top))]
+    if not shims or env.get("PYENV_VERSION") or any(os.path.lexists(folder / ".python-version") for folder in above):
+        return path
+    root = Path(shims).parent
+    with contextlib.suppress(OSError, UnicodeError):
+        versions = (root / "version").read_text(encoding="utf-8").split()
+        chosen = root / "versions" / versions[0] / "bin" if len(versions) == 1 else None
+        if chosen and chosen.parent.parent == root / "versions" and chosen.is_dir():
+            return path.replace(shims, f"{chosen}{os.pathsep}{shims}", 1)
+    return path
 
 
 def temp_mark(folder: Path) -> str:

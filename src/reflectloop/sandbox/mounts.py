@@ -114,7 +114,7 @@ def build_mounts(
     mounts += [Mount("mask", path, path) for path in private if not {*path.parents}.intersection(private)]
     mounts.append(Mount("write", TEMP, space.tmp))
     mounts.append(Mount("write", home, own_home))
-    for path in (*toolchains.readable_tools(caller, home, also, root), *linked_environments(space, home)):
+    for path in (*toolchains.remembered_tools(caller, home, also, root), *linked_environments(space, home)):
         if not _covered(path, mounts) and not path.is_relative_to(root) and not root.is_relative_to(path):
             mounts.append(Mount("read", path, path))
     mounts.append(Mount("write", root, space.repo))
@@ -178,7 +178,7 @@ def readable_paths(space: Workspace, caller: Mapping[str, str], also: Sequence[P
     out = [part for path in toolchains.system_folders() for part in _without_hidden(path, set(hidden), parents)]
     out += [
         path
-        for path in toolchains.readable_tools(caller, home, also, space.root)
+        for path in toolchains.remembered_tools(caller, home, also, space.root)
         if path in also or not _is_below(path, toolchains.system_folders()) or _is_below(path, hidden)
     ]
     out += [*space.borrowed, *linked_environments(space, home), Path("/proc")]

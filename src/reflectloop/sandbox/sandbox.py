@@ -150,7 +150,7 @@ class Box:
         return environment.temp_mark(self.workspace.folder)
 
     def _environment_in(self, cwd: Path) -> dict[str, str]:
-        env = self._environment
+        env = {**self._environment, "PATH": environment.past_pyenv(self._environment, cwd, self.workspace.repo)}
         if not self.own_tools:
             return env
         top = self.view.root if self.view else self.workspace.repo
