@@ -21,6 +21,7 @@ from reflectloop.workspace.store import Store
 
 _ABSENT = "000000"
 _LINK_TO_REPOSITORY = "160000"
+_KEPT, _MOST_KEPT = 64 << 10, 2000  # bytes of a blob, blobs
 _READ_WHOLE = 4 << 20  # bytes; a larger file is no source or test written by hand
 _ABSOLUTE = re.compile(
     rb"^(?:--- /(?!dev/null).*\n\+\+\+ |--- .*\n\+\+\+ /(?!dev/null))", re.MULTILINE
@@ -46,6 +47,8 @@ class TreeBuilder:
     scratch: Path
     objects: Path
     _listed: dict[str, dict[str, TreeEntry]] = field(default_factory=dict, repr=False)
+    _read: dict[str, bytes] = field(default_factory=dict, repr=False)  # contents of small blobs
+    _changed: dict[tuple[str, str], list[ChangedFile]] = field(default_factory=dict, repr=False)
 
     @contextmanager
     def _index(self) -> Iterator[Git]:
@@ -82,16 +85,21 @@ class TreeBuilder:
         return {path: contents[blob] for path, blob in blobs.items()}
 
     def contents(self, blobs: Sequence[str]) -> dict[str, bytes]:
-        """Return the content of each blob; a placeholder for a very large one."""
-        wanted = list(dict.fromkeys(blobs))
-        if not wanted:
-            return {}
-        request = "".join(f"{blob}\n" for blob in wanted).encode()
+        """Return the content of each blob, a placeholder for a very large one; small ones are kept."""
+        wanted = dict.fromkeys(blobs)
+        missing = [blob for blob in wanted if blob not in self._read]
+        fresh = self._contents(missing) if missing else {}
+        if len(self._read) + len(fresh) <= _MOST_KEPT:
+            self._read.update({blob: data for blob, data in fresh.items() if len(data) <= _KEPT})
+        return {blob: fresh[blob] if blob in fresh else self._read[blob] for blob in wanted}
+
+    def _contents(self, blobs: Sequence[str]) -> dict[str, bytes]:
+        request = "".join(f"{blob}\n" for blob in blobs).encode()
         sizes = (
             self.git.run("cat-file", "--batch-check=%(objectname) %(objectsize)", stdin=request).decode().splitlines()
         )
         small = [line.split()[0] for line in sizes if int(line.split()[1]) <= _READ_WHOLE]
-        out = dict.fromkeys(wanted, _TOO_LARGE)
+        out = dict.fromkeys(blobs, _TOO_LARGE)
         raw = self.git.run("cat-file", "--batch", stdin="".join(f"{blob}\n" for blob in small).encode())
         at = 0
         while at < len(raw):
@@ -102,7 +110,12 @@ class TreeBuilder:
         return out
 
     def changes(self, base: str, head: str) -> list[ChangedFile]:
-        """Return every file that differs, with both contents."""
+        """Return every file that differs, with both contents, cached, since trees never change."""
+        if (base, head) not in self._changed:
+            self._changed[base, head] = self._changes(base, head)
+        return list(self._changed[base, head])
+
+    def _changes(self, base: str, head: str) -> list[ChangedFile]:
         rows = list(_rows(self.git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", base, head)))
         plain = [entry for _, *sides in rows for entry in sides if entry.mode not in (_ABSENT, _LINK_TO_REPOSITORY)]
         contents = self.contents([entry.blob for entry in plain])

@@ -24,7 +24,7 @@ from reflectloop.workspace.carry import MODULES, CarryPlan, has_cache, plan_carr
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.record_tree import RecordedTree, Unrecordable, changed_since, record_tree, time_mark
 from reflectloop.workspace.snapshot import Snapshot
-from reflectloop.workspace.store import Store, content_settings, copy_if_there, pack_objects, write_git_dir
+from reflectloop.workspace.store import Store, copy_if_there, pack_objects, write_git_dir
 
 _HOME_GITCONFIG = """\
 [user]
@@ -537,7 +537,7 @@ def _write_git(project: Project, store: Store, snapshot: Snapshot, space: Worksp
         alternates=[OBJECTS_INSIDE / str(number) for number in range(len(space.borrowed))]
         if space.mounted
         else list(space.borrowed),
-        settings=content_settings(project),
+        settings=project.content_settings,
         own=False,
     )
     if project.mode == "git" and project.shallow:
@@ -549,7 +549,5 @@ def _write_git(project: Project, store: Store, snapshot: Snapshot, space: Worksp
 
 
 def _write_refs(project: Project, snapshot: Snapshot, target: Path) -> None:
-    template = "%(objectname) %(refname)%(if)%(*objectname)%(then)%0a^%(*objectname)%(end)"
-    tags = project.git().run("for-each-ref", f"--format={template}", "refs/tags")
     branch = f"{snapshot.commit} {project.branch}\n".encode() if project.branch else b""
-    (target / "packed-refs").write_bytes(b"# pack-refs with: peeled fully-peeled sorted \n" + branch + tags)
+    (target / "packed-refs").write_bytes(b"# pack-refs with: peeled fully-peeled sorted \n" + branch + project.tags)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -64,6 +65,23 @@ class Project:
 
     def git(self) -> Git:
         return Git(cwd=self.root)
+
+    @cached_property
+    def content_settings(self) -> str:
+        """The user's git settings for line endings and modes, and none that names a program."""
+        if self.mode == "copy":
+            return ""
+        pattern = r"^core\.(autocrlf|eol|filemode|symlinks|ignorecase)$"
+        lines = self.git().attempt("config", "--get-regexp", pattern).stdout.decode("utf-8", "replace").splitlines()
+        pairs = dict(line.split(" ", 1) for line in lines if " " in line)
+        plain = {key: value for key, value in pairs.items() if value.isalnum()}
+        return "".join(f"\t{key.removeprefix('core.')} = {value}\n" for key, value in plain.items())
+
+    @cached_property
+    def tags(self) -> bytes:
+        """The tags as lines of a `packed-refs` file."""
+        template = "%(objectname) %(refname)%(if)%(*objectname)%(then)%0a^%(*objectname)%(end)"
+        return self.git().run("for-each-ref", f"--format={template}", "refs/tags")
 
 
 def locate(start: Path, mode: Mode = "auto") -> Path:

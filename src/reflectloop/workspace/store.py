@@ -124,7 +124,7 @@ def open_store(project: Project, settings: WorkspaceConfig | None = None) -> Sto
             head="ref: refs/heads/none",
             alternates=alternates,
             # In copy mode everything is read: compression would cost more than it saves.
-            settings="\tcompression = 0\n" if store.copies else content_settings(project),
+            settings="\tcompression = 0\n" if store.copies else project.content_settings,
         )
         files.write_atomic(store.path / "info" / "exclude", _exclude_rules(project, settings))
         if project.shallow and project.index:
@@ -132,17 +132,6 @@ def open_store(project: Project, settings: WorkspaceConfig | None = None) -> Sto
             for shared in project.index.parent.glob("sharedindex.*"):
                 copy_if_there(shared, store.path / shared.name)
     return store
-
-
-def content_settings(project: Project) -> str:
-    """Return the user's git settings for line endings and modes, and none that names a program."""
-    if project.mode == "copy":
-        return ""
-    pattern = r"^core\.(autocrlf|eol|filemode|symlinks|ignorecase)$"
-    lines = project.git().attempt("config", "--get-regexp", pattern).stdout.decode("utf-8", "replace").splitlines()
-    pairs = dict(line.split(" ", 1) for line in lines if " " in line)
-    plain = {key: value for key, value in pairs.items() if value.isalnum()}
-    return "".join(f"\t{key.removeprefix('core.')} = {value}\n" for key, value in plain.items())
 
 
 def write_git_dir(

@@ -41,9 +41,10 @@ def find(git: Git, trees: TreeBuilder, head: str) -> UnjudgedCommits | None:
     current = os.fsdecode(git.attempt("symbolic-ref", "--quiet", "--short", "HEAD").stdout).strip()
     nearest: UnjudgedCommits | None = None
     start = ""
-    for branch in _MAIN:
-        ref = f"refs/remotes/{branch}" if "/" in branch else f"refs/heads/{branch}"
-        joint = git.attempt("merge-base", ref, head) if branch != current else None
+    refs = {f"refs/remotes/{branch}" if "/" in branch else f"refs/heads/{branch}": branch for branch in _MAIN}
+    known = os.fsdecode(git.attempt("for-each-ref", "--format=%(refname)", *refs).stdout).split()
+    for ref, branch in refs.items():
+        joint = git.attempt("merge-base", ref, head) if branch != current and ref in known else None
         if joint is None or joint.code:
             continue
         fork = os.fsdecode(joint.stdout).strip()
