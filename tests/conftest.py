@@ -54,8 +54,13 @@ def _own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
 
 
 @pytest.fixture
-def without_probing(tmp_path: Path) -> None:
-    """Let `verify` run no more than the checks need: for tests of other things, which would take twice as long."""
+def without_probing(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """Let `verify` run no more than the checks need: for tests of other things, which would take twice as long.
+
+    A test marked `probing` in a file that uses this fixture runs everything.
+    """
+    if request.node.get_closest_marker("probing"):
+        return
     settings = tmp_path / "home" / ".config" / "reflectloop" / "config.toml"
     settings.parent.mkdir(parents=True)
     switches = ("second_run", "replay", "neighbours", "sabotage")

@@ -14,6 +14,8 @@ import pytest
 from reflectloop.commands import apply_run
 from support import PROGRAM, Repo, noise, start
 
+pytestmark = pytest.mark.usefixtures("without_probing")
+
 
 def test_a_change_of_the_user_in_another_file_is_kept(repo: Repo) -> None:
     assert repo.run("run", repo.steps("echo theirs >> src/app.py")).code == 0

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from reflectloop.engine.pipeline import run
 from reflectloop.engine.run.request import RunOutcome, RunRequest
 from support import Repo
+
+pytestmark = pytest.mark.usefixtures("without_probing")
 
 SETTINGS = '[[verify.checks]]\nname = "suite"\nkind = "custom"\nrun = ["sh", "work.sh"]\n'
 

@@ -12,6 +12,8 @@ from reflectloop.verification import new_names
 from reflectloop.verification.result import ChangedFile
 from support import Repo
 
+pytestmark = pytest.mark.usefixtures("without_probing")
+
 BROKEN = "def last(items, size):\n    return len(items) // size\n\n\ndef first(items):\n    return items[1]\n"
 HEAD = "import unittest\n\nimport pager\n\n\nclass {name}(unittest.TestCase):\n"
 TEST = HEAD.format(name="Last") + "    def test_odd(self):\n        self.assertEqual(pager.last([1, 2, 3], 2), 2)\n"

@@ -27,6 +27,8 @@ import unittest
 
 import pkg
 
+pytestmark = pytest.mark.usefixtures("without_probing")
+
 
 class T(unittest.TestCase):
     def test_f(self):

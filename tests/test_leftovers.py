@@ -13,6 +13,8 @@ from reflectloop.system import landlock
 from reflectloop.verification.setup import stays_inside
 from support import Answer, Repo
 
+pytestmark = pytest.mark.usefixtures("without_probing")
+
 SETTINGS = """
 [verify]
 setup = [["sh", "setup.sh"]]

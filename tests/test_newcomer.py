@@ -19,6 +19,8 @@ import yaml
 from reflectloop.plan import load
 from support import Repo
 
+pytestmark = pytest.mark.usefixtures("without_probing")
+
 ROOT = Path(__file__).resolve().parent.parent
 TOKEN = "AKIA" + "QYLPMN5HFIQR7XYA"
 FAULTS = {

@@ -28,6 +28,8 @@ WRONG = {**DONE, "approach": "a comment"}
 # Another agent, which remembers nothing of the one before and works with hands of its own.
 OTHER = """
 import json, pathlib, sys
+
+pytestmark = pytest.mark.usefixtures("without_probing")
 json.load(sys.stdin)
 pathlib.Path("calc.py").write_text({right!r})
 print(json.dumps({{"data": {done!r}}}))

@@ -34,6 +34,8 @@ from reflectloop.workspace.folders import open_project_dirs
 from scripted_task import BROKEN, CHECK, DESIGN, DONE, PASSES, RIGHT, WRITE, Crew
 from support import Repo
 
+pytestmark = pytest.mark.usefixtures("without_probing")
+
 
 @pytest.fixture
 def crew(repo: Repo) -> Crew:

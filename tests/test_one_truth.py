@@ -17,6 +17,8 @@ from reflectloop.verification import evidence
 from support import Repo
 from tasks import journals
 
+pytestmark = pytest.mark.usefixtures("without_probing")
+
 BROKEN = "def last(items, size):\n    return len(items) // size\n"
 TEST = (
     "import unittest\n\nfrom pager import last\n\n\nclass Last(unittest.TestCase):\n"

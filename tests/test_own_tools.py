@@ -13,6 +13,8 @@ from reflectloop.engine.run.request import NullObserver
 from reflectloop.terms import Track
 from support import Repo
 
+pytestmark = pytest.mark.usefixtures("without_probing")
+
 
 def test_a_script_calls_tools_inside_the_project(repo: Repo) -> None:
     tool = repo.write(".venv/bin/our-tool", "#!/bin/sh\nexit 0\n")

@@ -21,6 +21,8 @@ from reflectloop.errors import NothingToDo
 from reflectloop.verification.progress import RunningCheck, TestCounter, Times
 from support import Repo, start, wait_until
 
+pytestmark = pytest.mark.usefixtures("without_probing")
+
 TESTS = "import unittest\n\n\nclass T(unittest.TestCase):\n    def test_a(self):\n        pass\n\n    def test_b(self):\n        pass\n"
 
 
@@ -94,6 +96,7 @@ class Recorder(NullObserver):
         self.ended.append((run.title, summary, ok))
 
 
+@pytest.mark.probing
 def test_runs_are_numbered_and_the_second_time_it_is_known_how_long_they_take(repo: Repo) -> None:
     repo.weaken()
     repo.write("test_app.py", TESTS)

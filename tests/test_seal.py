@@ -14,6 +14,8 @@ from reflectloop.plan.model import Check
 from reflectloop.verification import checks
 from support import Answer, Repo
 
+pytestmark = pytest.mark.usefixtures("without_probing")
+
 BROKEN = "def last(items, size):\n    return len(items) // size\n"
 TEST = "import unittest\n\nfrom pager import last\n\n\nclass Last(unittest.TestCase):\n    def test_{name}(self):\n        self.assertEqual(last({items}, 2), {pages})\n"
 FIX = "sed -i 's|len(items) // size|-(-len(items) // size)|' pager.py"

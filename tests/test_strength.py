@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from reflectloop.verification import strength
 from reflectloop.verification.result import ChangedFile
 from reflectloop.verification.verdict import StrengthReport
 from support import Repo
+
+pytestmark = pytest.mark.usefixtures("without_probing")
 
 BEFORE = b'"""Doc."""\n\n\ndef last(items, size):\n    return len(items) // size\n'
 AFTER = (

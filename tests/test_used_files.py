@@ -14,6 +14,8 @@ from reflectloop.verification.used_files import find_used_files
 from support import Repo
 from test_verify import SETTINGS, Calc
 
+pytestmark = pytest.mark.usefixtures("without_probing")
+
 PYTEST = DetectedCheck("pytest", "test", "pytest", ("pytest",))
 
 

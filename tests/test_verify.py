@@ -16,6 +16,8 @@ import pytest
 
 from support import Answer, Repo, reflectloop
 
+pytestmark = pytest.mark.usefixtures("without_probing")
+
 SOURCE = """
 def add(a, b):
     return a - b
@@ -211,6 +213,7 @@ def test_a_branch_is_judged_from_where_it_left(calc: Calc) -> None:
     assert found["comparison"]["fixed"]
 
 
+@pytest.mark.probing
 def test_the_second_verification_of_the_same_change_runs_only_the_tests_in_other_surroundings(calc: Calc) -> None:
     calc.fix()
     first = calc.say("--track", "fix")
