@@ -30,10 +30,10 @@ BOUNDS = {
     "variables": 150,
     "asserts": 23,
     "cycles": 0,
-    "single": 143,
+    "single": 147,
     "vitest": 4,
-    "files": 605,
-    "lines": 97_600,
+    "files": 620,
+    "lines": 99_300,
 }
 
 TRACED = {"run": 161, "verify": 118, "tr --all": 243}  # with --trace

@@ -83,6 +83,7 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
     "Work inside other agents": {
         "install": CommandEntry("install", "Enter the hooks into the settings of an agent's program."),
         "hook": CommandEntry("hook", "Answer a hook of Claude Code, Codex, Cursor, Copilot or Antigravity."),
+        "mcp": CommandEntry("mcp", "Serve this project to an agent by the Model Context Protocol."),
     },
     "Learn from failures": {
         "critic": CommandEntry("reflect", "Judge an output by its requirements; write a ticket."),

@@ -15,6 +15,20 @@ def text(folders: Folders) -> str:
         f"After {MOST_REFUSALS} refusals without progress the project is locked until a person unlocks it.",
         "Verify at any time: reflectloop verify --session latest",
     ]
+    return _with_state(lines, folders)
+
+
+def for_tools(folders: Folders) -> str:
+    """Return the same for an agent that calls tools, where no hook ends its turn."""
+    lines = [
+        "reflectloop judges changes here: `verify` runs the project's own checks on your change in a sealed copy,",
+        "with tests and settings as in the base: weakening them is no use. Only PASS is done; REVIEW needs a person.",
+        "Nothing is applied or pushed without a signed receipt.",
+    ]
+    return _with_state(lines, folders)
+
+
+def _with_state(lines: list[str], folders: Folders) -> str:
     stop = latch.read_stop(folders.own)
     if stop:
         lines.insert(0, f"This project is stopped ({stop.error_code}): {stop.reason}. Do nothing; tell the user.")

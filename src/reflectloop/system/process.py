@@ -186,6 +186,29 @@ def has_ended(pid: int) -> bool:
     return not Path(f"/proc/{pid}").exists()
 
 
+def is_alive(pid: int, start: int) -> bool:
+    """Return True if the process that began at `start` still runs; one that only waits to be collected does not."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rsplit(b")", 1)[1].split()
+    except (OSError, IndexError):
+        return False
+    return int(fields[19]) == start and fields[0] not in (b"Z", b"X")
+
+
+def end_detached(pid: int, start: int, grace_s: float) -> None:
+    """Ask a detached tool to stop and clean up; kill it with its descendants if it does not in time."""
+    if not is_alive(pid, start):
+        return
+    _signal(pid, signal.SIGTERM)
+    deadline = time.monotonic() + grace_s
+    while is_alive(pid, start) and time.monotonic() < deadline:
+        time.sleep(_LOOK_S)
+    if is_alive(pid, start):
+        for member in (*descendants(pid), pid):
+            _signal(member, signal.SIGKILL)
+
+
 def with_parent_death_signal(argv: list[str]) -> list[str]:
     """Return the command so that it dies with the engine, if setpriv is installed; for use without a namespace."""
     setpriv = executables.find("setpriv")

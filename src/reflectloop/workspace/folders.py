@@ -28,7 +28,7 @@ _LARGEST_OWNER = 1 << 10
 _SET_ASIDE = "came-with-the-project"
 _RECORDS = ("runs", "tasks", "verifications", "reflections", "tickets", "final")
 # Files that the engine acts on; removed if they came with the project.
-_ACTING = ("git", "workspaces", "tmp", "open", "current", "latest", "lock", "cache", "requests", "asked")
+_ACTING = ("git", "workspaces", "tmp", "open", "current", "latest", "lock", "cache", "requests", "asked", "work")
 
 
 def read_id_file(path: Path, shape: re.Pattern[str]) -> str | None:

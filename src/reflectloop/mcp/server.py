@@ -1,0 +1,168 @@
+"""The server: tools, questions, resources and prompts of one project."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from anyio import to_thread
+from mcp.server.mcpserver import Context, Elicit, MCPServer, Resolve
+from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
+from mcp.server.mcpserver.resolve import ElicitationResult
+from mcp_types import CallToolResult, ToolAnnotations
+from pydantic import BaseModel, Field
+
+import reflectloop
+from reflectloop.errors import NeedsInput, NothingToDo, ReflectloopError
+from reflectloop.mcp import asking, prompts
+from reflectloop.mcp.asking import AnswerForm, ApprovalForm
+from reflectloop.mcp.reading import ProjectReader
+from reflectloop.mcp.replies import AnswerReply, ToolReply
+from reflectloop.mcp.results import CodedServer, guarded
+from reflectloop.mcp.tools import ToolSet
+
+_INSTRUCTIONS = (
+    "reflectloop lets only proven work through. Call `context` first. Before you say that a change is done, call "
+    "`verify`: REFUSED names what to repair; REVIEW needs a person, so tell the user and do not work around it. Long "
+    "work returns a handle: call `status` with it until the state is not running."
+)
+_ASKS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=False)
+Form = TypeVar("Form", bound=BaseModel)
+_AnswerResult = Annotated[CallToolResult, AnswerReply]
+
+
+def make_server(start: Path, *, local: bool = True) -> CodedServer:
+    """Return the server of the project around a folder; `local` if the client is the process that started it."""
+    reader = ProjectReader(start)
+    server = CodedServer(
+        "reflectloop", version=reflectloop.__version__, instructions=_INSTRUCTIONS, log_level="WARNING"
+    )
+    ToolSet(reader).register(server)
+    _add_answer(server, reader)
+    _add_approve(server, reader, local=local)
+    _add_resources(server, reader)
+    prompts.register(server)
+    return server
+
+
+def _add_answer(server: MCPServer[Any], reader: ProjectReader) -> None:
+    """Add the tool that asks the user what a blocked step wants to know."""
+
+    async def ask_answer(ctx: Context[Any, Any], step: str) -> Elicit[AnswerForm] | ReflectloopError:
+        try:
+            asking.refuse_without_person(ctx.client_capabilities, f"reflectloop answer {step[:80]} TEXT")
+            blocked = await to_thread.run_sync(asking.blocked_step, reader, step)
+        except ReflectloopError as error:
+            return error
+        return Elicit(asking.step_question(blocked), AnswerForm)
+
+    async def answer(
+        step: Annotated[str, Field(max_length=200, description="The blocked step of the current task.")],
+        person: Annotated[ElicitationResult[AnswerForm], Resolve(ask_answer)],
+    ) -> _AnswerResult:
+        """Ask the user the question of a blocked step, and give the step their answer."""
+
+        def record() -> ToolReply:
+            done = asking.record_answer(reader, step, _accepted(person, AnswerForm).answer)
+            return AnswerReply(done=True, run_id=done.run_id, next=done.next_step)
+
+        return await guarded(AnswerReply, lambda: to_thread.run_sync(record))
+
+    server.add_tool(answer, annotations=_ASKS)
+
+
+def _add_approve(server: MCPServer[Any], reader: ProjectReader, *, local: bool) -> None:
+    """Add the tool that asks the user to approve findings."""
+
+    async def ask_approval(
+        ctx: Context[Any, Any], run: str, findings: list[str]
+    ) -> Elicit[ApprovalForm] | ReflectloopError:
+        command = f"reflectloop approve {run[:80]} --reason TEXT"
+        try:
+            asking.refuse_without_person(ctx.client_capabilities, command)
+            asking.refuse_unknown_person(command, local=local)
+            asked = await to_thread.run_sync(asking.review, reader, run, findings)
+        except ReflectloopError as error:
+            return error
+        return Elicit(asked.text, ApprovalForm)
+
+    async def approve(
+        run: Annotated[str, Field(max_length=200, description="A run or verification whose outcome is REVIEW.")],
+        person: Annotated[ElicitationResult[ApprovalForm], Resolve(ask_approval)],
+        findings: Annotated[list[str], Field(max_length=100, description="Ids of findings; default: all.")] = [],  # noqa: B006
+    ) -> _AnswerResult:
+        """Ask the user to approve findings on a change. Only a person can say yes; you cannot answer for them."""
+
+        def record() -> ToolReply:
+            form = _accepted(person, ApprovalForm)
+            if not form.approve:
+                raise NeedsInput("the user did not approve", next_step="take the edits back, or ask the user why")
+            done = asking.record_approval(reader, asking.review(reader, run, findings), form.reason)
+            return AnswerReply(
+                done=True,
+                run_id=done.run_id,
+                outcome=done.outcome,
+                remaining=list(done.remaining),
+                next=done.next_step,
+            )
+
+        return await guarded(AnswerReply, lambda: to_thread.run_sync(record))
+
+    server.add_tool(approve, annotations=_ASKS)
+
+
+def _accepted(outcome: object, form: type[Form]) -> Form:
+    """Return the filled form; raise if nobody could be asked, or the user did not answer."""
+    data = getattr(outcome, "data", None)
+    if isinstance(data, ReflectloopError):
+        raise data
+    if not isinstance(data, form):
+        raise NeedsInput("the user did not answer", next_step="ask the user, then call it again")
+    return data
+
+
+def _add_resources(server: MCPServer[Any], reader: ProjectReader) -> None:
+    def add(uri: str, read: Callable[..., str], about: str, kind: str) -> None:
+        server.resource(uri, name=uri.removeprefix("reflectloop://"), description=about, mime_type=kind)(read)
+
+    def state() -> str:
+        return _read(reader.state_text)
+
+    def todo() -> str:
+        return _read(reader.todo_text)
+
+    def blocker() -> str:
+        return _read(lambda: reader.blocker_text(None))
+
+    def evidence() -> str:
+        return _read(lambda: reader.evidence_text(None))
+
+    def lessons() -> str:
+        return _read(reader.lessons_text)
+
+    def blocker_of(run: str) -> str:
+        return _read(lambda: reader.blocker_text(run))
+
+    def evidence_of(run: str) -> str:
+        return _read(lambda: reader.evidence_text(run))
+
+    def lesson(name: str) -> str:
+        return _read(lambda: reader.lesson_text(name))
+
+    json, markdown, yaml = "application/json", "text/markdown", "application/yaml"
+    add("reflectloop://state", state, "Every task, run and verification, and the next command.", json)
+    add("reflectloop://todo", todo, "The steps of the current task.", markdown)
+    add("reflectloop://blocker", blocker, "Why the last run stopped.", yaml)
+    add("reflectloop://evidence", evidence, "The signed receipt of the latest verification or run.", json)
+    add("reflectloop://lessons", lessons, "The lessons from earlier work.", json)
+    add("reflectloop://blocker/{run}", blocker_of, "Why a run stopped.", yaml)
+    add("reflectloop://evidence/{run}", evidence_of, "The signed receipt of a verification or run.", json)
+    add("reflectloop://lessons/{name}", lesson, "One lesson in full.", json)
+
+
+def _read(read: Callable[[], str]) -> str:
+    try:
+        return read()
+    except NothingToDo as fault:
+        raise ResourceNotFoundError(f"{fault.code}: {fault.message}; next: {fault.next_step}") from fault
+    except ReflectloopError as fault:
+        raise ResourceError(f"{fault.code}: {fault.message}; next: {fault.next_step}") from fault
