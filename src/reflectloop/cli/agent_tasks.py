@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -26,6 +28,7 @@ from reflectloop.plan.model import command_text
 from reflectloop.terms import Isolation
 
 _LONGEST = 1_000  # characters of a line of progress
+_LARGEST = 4 << 20  # bytes of a design
 _isolation = click.option(
     "--isolation",
     type=click.Choice([str(level) for level in Isolation]),
@@ -46,7 +49,12 @@ def _progress(observer: RunObserver) -> Callable[[str], None]:
 
 @click.command()
 @click.argument("goal", required=False)
-@click.option("--from", "design", type=click.Path(path_type=Path), help="A design or plan file, instead of a goal.")
+@click.option(
+    "--from",
+    "design",
+    type=click.Path(path_type=Path),
+    help="A design or plan file instead of a goal; - reads a design from standard input.",
+)
 @click.option("--yes", "-y", is_flag=True, help="Begin without a question, for unattended work.")
 @_isolation
 @answers
@@ -63,6 +71,23 @@ def tp(goal: str | None, design: Path | None, yes: bool, isolation: str | None, 
     if goal is not None and not goal.strip():
         raise click.UsageError("GOAL must say something.")
     as_interrupts()
+    with _as_file(design) as file:
+        return _planned(_target(project_dir, isolation), PlanRequest(goal or "", file), yes=yes)
+
+
+@contextmanager
+def _as_file(design: Path | None) -> Iterator[Path | None]:
+    """Yield the file of a design; standard input becomes one for as long as it is read."""
+    if design is None or str(design) != "-":
+        yield design
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "design.json"
+        path.write_bytes(sys.stdin.buffer.read(_LARGEST))
+        yield path
+
+
+def _planned(target: FileopsTarget, request: PlanRequest, *, yes: bool) -> Answer:
     quiet = render.wants_json()
 
     def agree(proposed: ProposedPlan) -> bool:
@@ -79,8 +104,7 @@ def tp(goal: str | None, design: Path | None, yes: bool, isolation: str | None, 
             return False  # the answer still names the file of the design
 
     observer = NullObserver() if quiet else PlainProgress()  # the plan is printed, and a question asked
-    result = planning.plan(_target(project_dir, isolation), PlanRequest(goal or "", design), agree, _progress(observer))
-    return _plan_answer(result)
+    return _plan_answer(planning.plan(target, request, agree, _progress(observer)))
 
 
 def _plan_answer(result: PlanningResult) -> Answer:

@@ -74,7 +74,12 @@ def load(name: str) -> Template:
         close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
         hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}"
         raise NothingToDo(f"there is no template {name!r}; {hint}", next_step="reflectloop template --list")
-    return parse_template(name, next(item.read_bytes() for item in _builtin_files() if item.name == f"{name}.json"))
+    return parse_template(name, source(name).encode())
+
+
+def source(name: str) -> str:
+    """Return the text of a built-in template."""
+    return next(str(item.read_text(encoding="utf-8")) for item in _builtin_files() if item.name == f"{name}.json")
 
 
 def parse_template(name: str, raw: bytes) -> Template:
@@ -144,6 +149,16 @@ def fill(name: str, values: Mapping[str, JsonValue]) -> FileopsRequest:
 
 
 def fill_template(template: Template, values: Mapping[str, JsonValue]) -> FileopsRequest:
+    try:
+        return validate.check(fill_body(template, values), strict=True)
+    except Invalid as fault:
+        errors = fault.response.errors
+        faults = tuple(Fault(error.field, None, error.error, InvalidInput.code) for error in errors)
+        raise InvalidInput(f"template {template.name!r} with these values: {fault}", faults=faults) from fault
+
+
+def fill_body(template: Template, values: Mapping[str, JsonValue]) -> dict[str, Any]:
+    """Return the object that a template and these values produce, whatever it is for."""
     problems = [*_missing(template, values), *_misfits(template, values)]
     if problems:
         faults = tuple(Fault(key, None, message, InvalidInput.code) for key, message in problems)
@@ -152,13 +167,10 @@ def fill_template(template: Template, values: Mapping[str, JsonValue]) -> Fileop
             faults=faults,
             next_step=f"reflectloop template {template.name} --list",
         )
-    filled_values = {key: values.get(key, gap.default) for key, gap in template.gaps.items()}
-    try:
-        return validate.check(_put(template.body, filled_values), strict=True)
-    except Invalid as fault:
-        errors = fault.response.errors
-        faults = tuple(Fault(error.field, None, error.error, InvalidInput.code) for error in errors)
-        raise InvalidInput(f"template {template.name!r} with these values: {fault}", faults=faults) from fault
+    filled: dict[str, Any] = _put(
+        template.body, {key: values.get(key, gap.default) for key, gap in template.gaps.items()}
+    )
+    return filled
 
 
 def _missing(template: Template, values: Mapping[str, JsonValue]) -> Iterator[tuple[str, str]]:
