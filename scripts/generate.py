@@ -23,6 +23,7 @@ from reflectloop.reflection import requirements
 from reflectloop.secrets import builtin_rules
 from reflectloop.skills import bundle
 from reflectloop.state import snapshot
+from reflectloop.verification.protected import tool_names
 
 ROOT = Path(__file__).resolve().parent.parent
 SKILLS = "src/reflectloop/skills/folders"
@@ -81,6 +82,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "schemas/state.json": lambda: schema(snapshot.schema()),
     "src/reflectloop/secrets/rules/index.json": builtin_rules.index,
     "src/reflectloop/policy/rules/index.json": policy_rules.index,
+    "src/reflectloop/verification/protected/tool_names.json": tool_names.index,
     "docs/codes.md": codes,
     "docs/commands.md": commands,
     "docs/protocols.md": lambda: protocols.page(HEAD),

@@ -6,15 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflectloop.verification.protected import (
-    built_by_lists,
-    dependencies,
-    guard,
-    is_test,
-    restored,
-    serves_tests,
-    with_tests_of,
-)
+from reflectloop.verification.protected import dependencies, guard, is_test
+from reflectloop.verification.protected.changes import built_by_lists, restored, serves_tests
+from reflectloop.verification.protected.inline_tests import with_tests_of
 from reflectloop.verification.result import ChangedFile
 
 KINDS = {

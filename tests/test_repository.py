@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reflectloop.errors import UnsupportedRepository
-from reflectloop.workspace import project, repository
+from reflectloop.workspace import git_answers, project
 from support import Repo
 
 CODE = 16
@@ -106,9 +106,9 @@ def test_a_pipe_in_a_repository_is_reported_and_does_not_block(repo: Repo, name:
 def test_settings_that_include_a_pipe_time_out(repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.mkfifo(tmp_path / "pipe")
     git(repo.path, "config", "include.path", str(tmp_path / "pipe"))
-    monkeypatch.setattr(repository, "_ANSWER_S", 0.5)
+    monkeypatch.setattr(git_answers, "ANSWER_S", 0.5)
     with pytest.raises(UnsupportedRepository, match="git does not answer"):
-        repository.ask(repo.path, "rev-parse", "--show-toplevel", seconds=repository._ANSWER_S)
+        git_answers.ask(repo.path, "rev-parse", "--show-toplevel", seconds=git_answers.ANSWER_S)
 
 
 @pytest.mark.parametrize("key", ["core.excludesFile", "core.attributesFile"])

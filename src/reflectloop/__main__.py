@@ -1,5 +1,5 @@
 """`python -m reflectloop`."""
 
-from reflectloop.cli.main import main
+from reflectloop.cli.start import main
 
 main()

@@ -21,14 +21,14 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from reflectloop import languages, trust
+from reflectloop import languages, settings_files, trust
 from reflectloop.errors import Fault, InvalidInput, NotTrusted
-from reflectloop.system import beneath
 from reflectloop.terms import AgentNetwork, Isolation, Network, Role, wrong_shape
 from reflectloop.trust import grants, record
 from reflectloop.trust.grants import Table
 
-NAME = "reflectloop.toml"
+NAME = settings_files.NAME
+user_file = settings_files.user_file
 # Settings that name files: in the user's file they are relative to its folder, never to a project.
 _PATHS = {
     "workspace": {"root"},
@@ -339,22 +339,9 @@ def load(project_root: Path) -> Config:
     return sources(project_root).config
 
 
-def language(project_root: Path) -> str:
-    """Return the language of the settings, also of files with faults, since these are reported in that language."""
-    for path, within in ((project_root / NAME, project_root), (user_file(), None)):
-        try:
-            output = _parse(path, _read(path, within=within) or b"").get("output")
-        except InvalidInput:
-            continue
-        name = output.get("language") if isinstance(output, dict) else None
-        if isinstance(name, str) and name in (languages.AUTO, *languages.names()):
-            return name
-    return languages.AUTO
-
-
 def sources(project_root: Path) -> Sources:
     """Read both files. The project's grants that are not trusted are ignored, and reported later."""
-    return _sources(project_root, _read(project_root / NAME, within=project_root))
+    return _sources(project_root, settings_files.read(project_root / NAME, within=project_root))
 
 
 def judging(project_root: Path, base: bytes | None) -> JudgingSettings:
@@ -393,7 +380,7 @@ def _sources(project_root: Path, raw: bytes | None) -> Sources:
     path = project_root / NAME
     if raw is None:
         return Sources(settings, user, {}, trust.SettingsSplit({}, (), ()), is_trusted=False)
-    values = _parse(path, raw)
+    values = settings_files.parse(path, raw)
     merged = _validate(path, raw, grants.merge(user, values))
     values = grants.normal(values, merged.model_dump(mode="json"))
     parts = trust.split(values, settings.model_dump(mode="json"), frozenset(settings.agents))
@@ -422,17 +409,10 @@ def loosened(before: bytes | None, after: bytes | None) -> dict[str, str] | None
     return grants.loosened(*tables)
 
 
-def user_file() -> Path:
-    """Return the path of the user's settings. A relative XDG_CONFIG_HOME is ignored: it could be in a project."""
-    value = os.environ.get("XDG_CONFIG_HOME", "")
-    base = Path(value) if Path(value).is_absolute() else Path.home() / ".config"
-    return base / "reflectloop" / "config.toml"
-
-
 def _user_settings(project_root: Path) -> tuple[Table, Config]:
     """Return the user's settings with absolute paths, and the active settings without a project."""
     path = user_file()
-    raw = _read(path)
+    raw = settings_files.read(path)
     if raw is None:
         return {}, Config()
     if path.resolve().is_relative_to(project_root.resolve()):
@@ -440,7 +420,7 @@ def _user_settings(project_root: Path) -> tuple[Table, Config]:
             f"{path} is inside the project, which may have come with it",
             next_step="set XDG_CONFIG_HOME to a folder outside of the project",
         )
-    values = _parse(path, raw)
+    values = settings_files.parse(path, raw)
     settings = _validate(path, raw, values)
     for section, names in _PATHS.items():
         for name in names & values.get(section, {}).keys():
@@ -455,40 +435,6 @@ def _absolute(folder: Path, value: Any) -> Any:  # noqa: ANN401 - one path or se
     if isinstance(value, list):
         return [_absolute(folder, part) for part in value]
     return os.fspath(folder / Path(value).expanduser())
-
-
-def _read(path: Path, *, within: Path | None = None) -> bytes | None:
-    """Return the content of a settings file, or None if there is none. Devices, pipes and huge files are refused.
-
-    With `within` it is a project's file. Without, it is the user's, which no other user may be able to write.
-    """
-    try:
-        if within is None:
-            _refuse_foreign(path)
-        return beneath.read_path(path, within=within)
-    except FileNotFoundError:
-        return None
-    except OSError as fault:
-        raise InvalidInput(
-            f"cannot read {path}: {fault.strerror}", next_step=f"check {path}, and remove or replace it"
-        ) from fault
-
-
-def _refuse_foreign(path: Path) -> None:
-    status = path.stat()
-    if status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o002:
-        raise InvalidInput(
-            f"{path} belongs to another user, or everybody may write to it",
-            next_step=f"check it, then: chown $(id -u) {path} && chmod go-w {path}",
-        )
-
-
-def _parse(path: Path, raw: bytes) -> Table:
-    try:
-        values = tomllib.loads(raw.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as fault:
-        raise InvalidInput(f"{path} is not TOML: {fault}", next_step=f"correct {path}") from fault
-    return values
 
 
 def _validate(path: Path, raw: bytes, values: Table) -> Config:

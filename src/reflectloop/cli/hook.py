@@ -34,15 +34,10 @@ def hook(event: str, client: str, limit_s: float | None, project_dir: Path) -> N
     \b
     Example: reflectloop hook Stop --client claude < input.json
     """
-    text = sys.stdin.buffer.read(_LARGEST).decode("utf-8", "replace")
     if client == _GIT:
-        _before_push(event, text, project_dir)
+        _before_push(event, sys.stdin.buffer.read(_LARGEST).decode("utf-8", "replace"), project_dir)
         return
-    answer = answering.answer(CLIENTS[client], event, text, project_dir, limit_s)
-    sys.stdout.write(answer.stdout)
-    sys.stdout.flush()
-    sys.stderr.write(answer.stderr)
-    sys.exit(answer.exit_code)
+    answering.run(CLIENTS[client], event, project_dir, limit_s)
 
 
 def _before_push(event: str, text: str, project_dir: Path) -> None:

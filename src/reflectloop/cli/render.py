@@ -132,11 +132,11 @@ def _choose_language(project_dir: Path) -> None:
 
 
 def _configured_language(project_dir: Path) -> str:
-    from reflectloop import config
+    from reflectloop import settings_files
 
     start = project_dir.absolute()
-    root = next((folder for folder in (start, *start.parents) if (folder / config.NAME).is_file()), start)
-    return config.language(root)
+    root = next((folder for folder in (start, *start.parents) if (folder / settings_files.NAME).is_file()), start)
+    return settings_files.language(root)
 
 
 def _trust_project(_context: click.Context, _option: click.Parameter, value: bool) -> None:

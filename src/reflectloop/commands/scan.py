@@ -15,7 +15,7 @@ from reflectloop.errors import InvalidInput, UnsupportedRepository
 from reflectloop.secrets import Detector, SecretFinding, baseline
 from reflectloop.system import files
 from reflectloop.system.git import Git, GitFailed, paths
-from reflectloop.workspace import project, repository
+from reflectloop.workspace import git_answers, project, repository
 from reflectloop.workspace.added_lines import AddedLines
 
 _LISTING_S = 600.0  # that listing the files of a repository may take
@@ -191,15 +191,15 @@ class _Repository(NamedTuple):
     def around(cls, target: Path) -> _Repository | None:
         folder = target if target.is_dir() and not target.is_symlink() else target.absolute().parent
         place = repository.find(folder.resolve())
-        if place is None or repository.ask(place.root, "rev-parse", "--show-toplevel").code:
+        if place is None or git_answers.ask(place.root, "rev-parse", "--show-toplevel").code:
             return None
-        repository.refuse_elsewhere(place)
-        repository.refuse_named_pipes(place)
+        git_answers.refuse_elsewhere(place)
+        git_answers.refuse_named_pipes(place)
         return cls(os.fsencode(place.root), Git(cwd=folder))
 
     def names(self, target: Path) -> list[bytes]:
         argv = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
-        listed = repository.ask(target, *argv, seconds=_LISTING_S)
+        listed = git_answers.ask(target, *argv, seconds=_LISTING_S)
         if listed.code:
             reason = listed.stderr.decode("utf-8", "replace").strip()
             raise UnsupportedRepository(f"git cannot list the files of {target}: {reason}", next_step="git fsck")

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
-from reflectloop.errors import ReflectloopError, UnsupportedRepository
+from reflectloop.errors import InvalidInput, ReflectloopError, UnsupportedRepository
 from reflectloop.hooks import clients, tool_calls
 from reflectloop.hooks.clients import HookClient
 from reflectloop.hooks.model import ALLOW, HookAnswer, HookCall, HookEvent, HookOutput
-from reflectloop.workspace.folders import Folders, open_project_dirs
+from reflectloop.workspace import repository
 
 _SPARE_S = 15.0  # of the client's patience, for our own end
 _LEAST_S = 5.0
+_LARGEST = 32 << 20  # bytes of input
 _CLOSED = (HookEvent.BEFORE_TOOL, HookEvent.STOP, HookEvent.SUBAGENT_STOP)  # refused if we cannot judge
+
+
+def run(client: HookClient, event: str, folder: Path, limit_s: float | None) -> NoReturn:
+    """Read the event from standard input, print the answer to it, and exit at once: an agent waits for the end."""
+    text = sys.stdin.buffer.read(_LARGEST).decode("utf-8", "replace")
+    output = answer(client, event, text, folder, limit_s)
+    sys.stdout.write(output.stdout)
+    sys.stdout.flush()
+    sys.stderr.write(output.stderr)
+    sys.stderr.flush()
+    os._exit(output.exit_code)  # freeing every module would take a tenth of the time
 
 
 def answer(client: HookClient, event: str, text: str, folder: Path, limit_s: float | None = None) -> HookOutput:
@@ -44,77 +57,33 @@ def _unable(call: HookCall, reason: str) -> HookAnswer:
 
 
 def _judged(call: HookCall, deadline: float) -> HookAnswer:
-    folders = _folders(call.folder)
-    if folders is None:
+    if call.event is HookEvent.BEFORE_TOOL:
+        root = _root(call.folder)
+        return tool_calls.before(call, root, root / repository.OWN_FOLDER) if root else ALLOW
+    if call.event in (HookEvent.PROMPT, HookEvent.SESSION_END):
         return ALLOW
-    return _HANDLERS[call.event](call, folders, deadline)
+    from reflectloop.hooks import session_events  # noqa: PLC0415 - loads the engine, which is not needed before tools
+
+    return session_events.answer(call, deadline)
 
 
-def _folders(folder: Path) -> Folders | None:
-    """Return the project around a folder, or None if there is none, or the folder is gone."""
+def _root(folder: Path) -> Path | None:
+    """Return the project around a folder, or None if there is none, or the folder is gone.
+
+    Every tool call waits for this, so git is asked only outside of a repository.
+    """
     real = Path(os.path.realpath(folder))
     if not real.is_dir():
         return None
     try:
-        folders = open_project_dirs(real)
+        inside = repository.find(real)
+        if inside is None:
+            from reflectloop.workspace import project  # noqa: PLC0415 - loads git and the sandbox
+
+            return project.locate(real)
     except UnsupportedRepository:
         return None
-    folders.ensure_owned()
-    return folders
-
-
-def _before(call: HookCall, folders: Folders, _deadline: float) -> HookAnswer:
-    return tool_calls.before(call, folders.root, folders.own)
-
-
-def _after(call: HookCall, folders: Folders, deadline: float) -> HookAnswer:
-    from reflectloop.hooks.stop_gate import StopGate  # noqa: PLC0415 - loads the engine, which reading does not need
-
-    answer = tool_calls.after(call, folders.root)
-    if answer.word == "allow" and (call.writes or call.command is not None):
-        StopGate(call, folders, deadline).start_verifying()
-    return answer
-
-
-def _failed(call: HookCall, _folders: Folders, _deadline: float) -> HookAnswer:
-    from reflectloop.hooks import tool_failures  # noqa: PLC0415 - loads the readers of logs
-
-    return tool_failures.explain(call)
-
-
-def _stop(call: HookCall, folders: Folders, deadline: float) -> HookAnswer:
-    from reflectloop.hooks.stop_gate import StopGate  # noqa: PLC0415
-
-    return StopGate(call, folders, deadline).judge()
-
-
-def _start(call: HookCall, folders: Folders, deadline: float) -> HookAnswer:
-    from reflectloop.hooks import brief  # noqa: PLC0415
-    from reflectloop.hooks.stop_gate import StopGate  # noqa: PLC0415
-
-    StopGate(call, folders, deadline).begin()
-    return HookAnswer(context=brief.text(folders))
-
-
-def _compact(call: HookCall, folders: Folders, deadline: float) -> HookAnswer:
-    from reflectloop.hooks.stop_gate import StopGate  # noqa: PLC0415
-
-    StopGate(call, folders, deadline).checkpoint()
-    return ALLOW
-
-
-def _nothing(_call: HookCall, _folders: Folders, _deadline: float) -> HookAnswer:
-    return ALLOW
-
-
-_HANDLERS: dict[HookEvent, Callable[[HookCall, Folders, float], HookAnswer]] = {
-    HookEvent.BEFORE_TOOL: _before,
-    HookEvent.AFTER_TOOL: _after,
-    HookEvent.TOOL_FAILED: _failed,
-    HookEvent.PROMPT: _nothing,
-    HookEvent.STOP: _stop,
-    HookEvent.SUBAGENT_STOP: _stop,
-    HookEvent.SESSION_START: _start,
-    HookEvent.COMPACT: _compact,
-    HookEvent.SESSION_END: _nothing,
-}
+    own = inside.root / repository.OWN_FOLDER
+    if own.is_symlink():
+        raise InvalidInput(f"{own} is a link that reflectloop did not make", next_step=f"look at it and remove {own}")
+    return inside.root

@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from reflectloop import config, policy
+from reflectloop import policy, settings_files
 from reflectloop.hooks import reading_commands
 from reflectloop.hooks.model import ALLOW, HookAnswer, HookCall
 from reflectloop.plan.globs import matches_any
-from reflectloop.policy import PolicyVerdict
+from reflectloop.policy import CommandPolicy, PolicyVerdict, active_rules
 from reflectloop.state import latch
 
 _OWN = (".reflectloop/**",)
@@ -64,10 +64,19 @@ def _mutates(call: HookCall) -> bool:
 
 
 def _by_policy(call: HookCall, root: Path) -> HookAnswer:
-    verdict = policy.of(config.load(root).policy, root).judge(call.command or "")
+    verdict = _policy(root).judge(call.command or "")
     if verdict.verdict == "allow":
         return ALLOW
     return HookAnswer("ask" if verdict.verdict == "confirm" else "deny", _policy_text(verdict))
+
+
+def _policy(root: Path) -> CommandPolicy:
+    """Return the policy of the project; the settings are loaded only where they can say something about it."""
+    if not settings_files.may_set(root, "policy") and not active_rules.accepted_files(root):
+        return policy.default()
+    from reflectloop import config  # noqa: PLC0415 - loads pydantic
+
+    return policy.of(config.load(root).policy, root)
 
 
 def _policy_text(verdict: PolicyVerdict) -> str:
@@ -86,7 +95,7 @@ def _judging(name: str, root: Path) -> str:
 
 def after(call: HookCall, root: Path) -> HookAnswer:
     """Search what a tool printed and wrote for secrets."""
-    from reflectloop import secrets  # noqa: PLC0415 - slow to load, and not needed before tools
+    from reflectloop import config, secrets  # noqa: PLC0415 - slow to load, and not needed before tools
 
     detector = secrets.detector_for(config.load(root).secrets, root)
     places = []

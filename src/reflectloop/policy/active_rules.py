@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import Protocol
 
-from reflectloop.config import PolicyConfig
 from reflectloop.errors import InvalidInput
 from reflectloop.policy import builtin_rules
 from reflectloop.policy.commands import CommandPolicy
@@ -14,12 +14,21 @@ from reflectloop.policy.rule import PolicyRule
 ACCEPTED = Path(".reflectloop") / "rules"  # one file per accepted rule proposal
 
 
-def of(settings: PolicyConfig, root: Path) -> CommandPolicy:
+class PolicySettings(Protocol):
+    """The settings `[policy]`, which only `config` reads."""
+
+    @property
+    def allow(self) -> tuple[str, ...]: ...
+    @property
+    def rules(self) -> Path | None: ...
+
+
+def of(settings: PolicySettings, root: Path) -> CommandPolicy:
     """Return the policy of a project.
 
     A rule file with faults is refused, so no command is judged by half of the rules.
     """
-    added = _added_rules(([root / settings.rules] if settings.rules else []) + sorted((root / ACCEPTED).glob("*.yaml")))
+    added = _added_rules(([root / settings.rules] if settings.rules else []) + accepted_files(root))
     rules = (*builtin_rules.rules(), *added)
     unknown = sorted(set(settings.allow) - {rule.id for rule in rules})
     if unknown:
@@ -43,6 +52,11 @@ def _added_rules(paths: list[Path]) -> list[PolicyRule]:
             paths_by_id[rule.id] = path
             rules.append(rule)
     return rules
+
+
+def accepted_files(root: Path) -> list[Path]:
+    """Return the files of rules that were accepted in a project."""
+    return sorted((root / ACCEPTED).glob("*.yaml"))
 
 
 @cache

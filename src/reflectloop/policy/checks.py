@@ -18,8 +18,11 @@ from reflectloop.policy import (
     uploads,
 )
 from reflectloop.policy.simple_command import SHELLS, ShellWord, SimpleCommand
+from reflectloop.system import patterns
 
-_MODES = re.compile(r"[0-7]{2,3}[2367]|a\+rwx|[ugo]*[ao][ugo]*\+[rx]*w[rx]*|o\+\w*w\w*|\+s|[ug]\+s|0?[4267]7[0-7]{2}")
+_MODES = patterns.lazy(
+    r"[0-7]{2,3}[2367]|a\+rwx|[ugo]*[ao][ugo]*\+[rx]*w[rx]*|o\+\w*w\w*|\+s|[ug]\+s|0?[4267]7[0-7]{2}"
+)
 _LONGEST_MODE = 16
 _WHOLE_PLACES = frozenset(("machine", "home", "device"))
 _REMOVERS = frozenset("rm rmdir unlink shred srm dd truncate mv".split())
@@ -165,7 +168,7 @@ _REQUEST_TAKING = frozenset(
     -b --cookie -c --cookie-jar -A --user-agent --method -m --max-time --retry --connect-timeout -F --form --json
     """.split()
 )
-_STORES = re.compile(
+_STORES = patterns.lazy(
     r":9200(?:/?$|/_all|/\*)|:(?:2379|2375|2376|8500|6443|8200)(?:/|$)"
 )  # ports of data stores that others use too
 
@@ -186,10 +189,10 @@ def _is_local(address: str) -> bool:
     )
 
 
-_ADDRESS = re.compile(
+_ADDRESS = patterns.lazy(
     r"(?:[\w.\[\],-]+\s*@\s*)?(?:git\+|hg\+|svn\+|https?://|git://|ssh://|git@|github:|gitlab:|bitbucket:|gist:)"
 )
-_REGISTRIES = re.compile(
+_REGISTRIES = patterns.lazy(
     r"https?://(?:[\w.-]+\.)?(?:pypi\.org|pythonhosted\.org|npmjs\.(?:org|com)|pytorch\.org|rubygems\.org|crates\.io)/"
 )
 
@@ -266,7 +269,7 @@ def _kills_what_runs(command: SimpleCommand) -> bool:
     )
 
 
-_KEYS = re.compile(
+_KEYS = patterns.lazy(
     r"(?i)id_(?:rsa|dsa|ecdsa|ed25519)|\.(?:pem|pfx|p12|kdbx?|keystore|jks|ppk|asc)\b|\.env\b|credentials|\.netrc|wallet\.dat"
     r"|secret|passw|private.key|wallet|\.key\b|\bid_\*|^\.(?:aws|ssh|gnupg)$|wp-config|api.?key|token|AKIA|shadow\b|\.ovpn"
 )
@@ -312,7 +315,7 @@ def _edits_profile(command: SimpleCommand) -> bool:
     return any(path_classes.path_class(ShellWord(name), command.folder) == "profile" for name in names)
 
 
-_OWN_HOOKS = re.compile(r"(?:\./)?\.?(?:git-?)?hooks/?|\.husky(?:/_)?/?")
+_OWN_HOOKS = patterns.lazy(r"(?:\./)?\.?(?:git-?)?hooks/?|\.husky(?:/_)?/?")
 
 
 def _git_config_runs(command: SimpleCommand) -> bool:
@@ -423,7 +426,7 @@ def _serves_home(command: SimpleCommand) -> bool:
     return any(path_classes.path_class(word, command.folder) in ("home", "machine") for word in named)
 
 
-_USUAL_SOURCES = re.compile(
+_USUAL_SOURCES = patterns.lazy(
     r"ppa:(?:deadsnakes|ubuntu-toolchain-r|git-core|neovim-ppa)/|https://\S*(?:flathub\.org|docker\.com|microsoft\.com)"
 )
 
@@ -438,7 +441,7 @@ def _package_source(command: SimpleCommand) -> bool:
     return any(re.match(r"(?:--[\w-]+=)?https?://", text) or text in ("--dangerous", "--devmode") for text in texts)
 
 
-_FORGES = re.compile(
+_FORGES = patterns.lazy(
     r"(?i)url\.(?:https?://|ssh://|git://|git@)?(?:[^/@]*@)?(?:[\w-]+\.)*(?:github\.com|gitlab\.com|bitbucket\.org|codeberg\.org|googlesource\.com"
     r"|dev\.azure\.com|localhost)"
 )

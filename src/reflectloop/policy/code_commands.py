@@ -8,17 +8,19 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from reflectloop.system import patterns
+
 _LARGEST = 2 << 20  # characters of a file that is read
 _LONGEST_CALL = 2_000
 _PROSE = frozenset((".md", ".markdown", ".rst", ".txt", ".adoc", ".csv", ".lock", ".svg", ".html", ".po", ".snap"))
 _DATA = frozenset((".json", ".jsonl", ".xml", ".toml", ".ini", ".cfg"))
 _YAML = frozenset((".yml", ".yaml"))
-_PIPELINES = re.compile(
+_PIPELINES = patterns.lazy(
     r"(?i)(?:^|/)(?:\.github/(?:workflows|actions)/|\.circleci/|\.gitlab-ci|azure-pipelines|\.travis|appveyor|"
     r"bitbucket-pipelines|\.drone|\.woodpecker|cloudbuild|buildspec|\.buildkite/)"
 )
-_STEP = re.compile(r"^\s*(?:-\s+)?(?:[\w.-]+\s*:\s*)?(?P<text>\S.*)$")
-_NOT_SHELL = re.compile(
+_STEP = patterns.lazy(r"^\s*(?:-\s+)?(?:[\w.-]+\s*:\s*)?(?P<text>\S.*)$")
+_NOT_SHELL = patterns.lazy(
     r"^\s*(?:-\s+)?(?:name|uses|if|on|env|with|description|image|id|needs|key|path)\s*:", re.IGNORECASE
 )
 # Python functions whose first argument is a command, by module.
@@ -31,18 +33,18 @@ _PYTHON = {
 }
 _PYTHON_NAMES = frozenset(name for names in _PYTHON.values() for name in names) - {"run", "call", "spawn"}
 # Functions of other languages; the strings among their arguments are the words of a command, or a line for a shell.
-_CALL = re.compile(
+_CALL = patterns.lazy(
     r"(?<![\w.$])(?:child_process\.|cp\.|Deno\.|Bun\.|Kernel\.|Process\.|shell\.|IO\.|Open3\.|exec\.|os\.|std::|libc::)*"
     r"(?:exec|execSync|execFile|execFileSync|spawn|spawnSync|execa|execaSync|system|popen|popen2|popen3|shell_exec|"
     r"passthru|proc_open|pcntl_exec|Command|CommandContext|execvp|execlp|execv|execl|posix_spawn|capture2|capture3|"
     r"ProcessBuilder|shelljs|sh|bat)\s*(?:::new\s*)?[(]|"
     r"\.(?:exec|Start|execSync|spawnSync)\s*[(]|(?:^|[\s;])(?:sh|bat)\s+(?=['\"])"
 )
-_STRING = re.compile(r"\"((?:[^\"\\\n]|\\.)*)\"|'((?:[^'\\\n]|\\.)*)'|`([^`$\\]*)`")
-_CHAINED = re.compile(r"\s*\)?\s*\.\s*args?\s*\(")
-_BACKTICKS = re.compile(r"(?<![\w`])`([^`$\\\n]{2,500})`|%x[({\[]([^)}\]\n]{2,500})[)}\]]")
-_COMMENT = re.compile(r"^\s*(?://|#(?!!)|\*|--|;)")
-_HINT = re.compile(
+_STRING = patterns.lazy(r"\"((?:[^\"\\\n]|\\.)*)\"|'((?:[^'\\\n]|\\.)*)'|`([^`$\\]*)`")
+_CHAINED = patterns.lazy(r"\s*\)?\s*\.\s*args?\s*\(")
+_BACKTICKS = patterns.lazy(r"(?<![\w`])`([^`$\\\n]{2,500})`|%x[({\[]([^)}\]\n]{2,500})[)}\]]")
+_COMMENT = patterns.lazy(r"^\s*(?://|#(?!!)|\*|--|;)")
+_HINT = patterns.lazy(
     r"(?i)\b(?:os\s*\.\s*\w+|subprocess|popen|exec\w*|spawn\w*|system|shell_exec|passthru|Command|ProcessBuilder|%x|sh|bat)\b"
     r"|`|['\"]\s*(?:rm|dd|mkfs[\w.]*|shutdown|reboot|halt|poweroff|chmod|chown|sudo|bash|curl|wget|find|mv|kill)\b"
 )

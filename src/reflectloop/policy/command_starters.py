@@ -19,6 +19,7 @@ from reflectloop.policy.simple_command import (
     ShellWord,
     SimpleCommand,
 )
+from reflectloop.system import patterns
 
 _MOST = 64  # inputs of one `parallel` that are read one by one
 _XARGS = frozenset(
@@ -223,9 +224,9 @@ HIDDEN = "(among its words)"  # a command found this way counts only if it is de
 _DESTROYERS = frozenset(
     "rm dd mkfs shred wipefs chmod chown sh bash zsh dash ksh python python3 perl ruby node sudo curl wget kill".split()
 )
-_HINT = re.compile(r"\b(?:rm|dd|mkfs\S*|shred|wipefs|chmod|chown|sh|bash|curl|wget|python3?|perl)\s")
+_HINT = patterns.lazy(r"\b(?:rm|dd|mkfs\S*|shred|wipefs|chmod|chown|sh|bash|curl|wget|python3?|perl)\s")
 # Options whose value is usually a command.
-_TAKES_COMMAND = re.compile(
+_TAKES_COMMAND = patterns.lazy(
     r"-[cexsCX]$|--?\S*(?:cmd|command|exec|run|script|shell|before|after|hook|under|On[A-Z]|args)"
 )
 # Programs whose arguments are text for people, patterns or data.

@@ -6,10 +6,10 @@ Pure.
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Iterator
 
 from reflectloop.policy.simple_command import Inner, Opaque, ShellScript
+from reflectloop.system import patterns
 
 RULE = "shell.started-by-option"
 PAGERS = frozenset("less more cat most bat batcat delta diff-so-fancy pg moar ov true false : tee head col".split())
@@ -32,8 +32,8 @@ BROWSERS = frozenset(
 DIFFERS = frozenset("difft diff colordiff delta icdiff meld vimdiff nvim kdiff3 diff-so-fancy true cat".split())
 SHELL_NAMES = frozenset("sh bash zsh dash ksh fish ash".split())
 HELPERS = frozenset("store cache osxkeychain manager manager-core libsecret wincred gh gcm".split())
-_SHELL_SYNTAX = re.compile(r"[;|&<>`\n]|\$\(")
-_STANDARD = re.compile(r"(?:/usr)?(?:/local)?/s?bin/[^/]+$|/opt/homebrew/bin/[^/]+$")
+_SHELL_SYNTAX = patterns.lazy(r"[;|&<>`\n]|\$\(")
+_STANDARD = patterns.lazy(r"(?:/usr)?(?:/local)?/s?bin/[^/]+$|/opt/homebrew/bin/[^/]+$")
 
 
 def ordinary(value: str, allowed: frozenset[str]) -> bool:

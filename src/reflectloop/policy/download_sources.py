@@ -7,6 +7,7 @@ import re
 from reflectloop.policy import options
 from reflectloop.policy.files import FETCHERS
 from reflectloop.policy.simple_command import SimpleCommand
+from reflectloop.system import patterns
 
 TAKING = frozenset(
     """
@@ -21,16 +22,16 @@ _INDEXES = frozenset(
     """.split()
 )
 _TRUSTED = frozenset(("--trusted-host", "--allow-insecure-host"))
-_LOOPBACK = re.compile(r"[a-z+]*:?/*(?:localhost|127\.|\[?::1|0\.0\.0\.0|host\.docker)")
+_LOOPBACK = patterns.lazy(r"[a-z+]*:?/*(?:localhost|127\.|\[?::1|0\.0\.0\.0|host\.docker)")
 # Hosts that packages usually come from: registries, their mirrors, clouds and forges.
-_KNOWN = re.compile(
+_KNOWN = patterns.lazy(
     r"(?:https://|sparse\+https://)(?:[^/@]*@)?(?:[\w-]+\.)*(?:pypi\.org|pythonhosted\.org|npmjs\.(?:org|com)|pytorch\.org|rubygems\.org|crates\.io"
     r"|yarnpkg\.com|npmmirror\.com|tsinghua\.edu\.cn|aliyun\.com|ustc\.edu\.cn|nvidia\.com|pkg\.dev|amazonaws\.com"
     r"|azure\.com|visualstudio\.com|gitlab\.com|github\.com|github\.io|jfrog\.io|cloudsmith\.io|gemfury\.com|fury\.io|anaconda\.org"
     r"|anaconda\.com|googleapis\.com|jsr\.io|golang\.org|goproxy\.(?:io|cn)|huggingface\.co|rocm\.com|amd\.com|intel\.com"
     r"|maven\.org|packagist\.org|nuget\.org|hex\.pm|test\.pypi\.org|anaconda\.cloud|prefix\.dev)(?:[:/,|]|$)"
 )
-_ADDRESS = re.compile(r"(?:git::|git\+|sparse\+)?(?:https?|oci|ftp|git|ssh)://")
+_ADDRESS = patterns.lazy(r"(?:git::|git\+|sparse\+)?(?:https?|oci|ftp|git|ssh)://")
 _OFF = frozenset(("false", "0", "no", "off", "null"))
 
 

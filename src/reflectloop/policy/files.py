@@ -18,6 +18,7 @@ from reflectloop.policy.simple_command import (
     ShellWord,
     SimpleCommand,
 )
+from reflectloop.system import patterns
 
 DECODERS = frozenset("base64 base32 basenc xxd openssl gunzip zcat bzcat xzcat rev tr uudecode gpg hexdump od".split())
 FETCHERS = frozenset(
@@ -34,9 +35,9 @@ _OUTPUT = {
 _FOLDERS = frozenset(("-P", "--directory-prefix", "--output-dir", "--dir"))
 _COPIERS = frozenset(("cp", "mv", "ln", "install", "link"))
 _COPY_TAKING = frozenset("-m -o -g -S -t --mode --owner --group --suffix --target-directory".split())
-_RUNNERS = re.compile(r"(?:python|pypy|perl|ruby|node|bun|deno|php|lua|tclsh|expect|osascript|Rscript)[\d.]*$")
+_RUNNERS = patterns.lazy(r"(?:python|pypy|perl|ruby|node|bun|deno|php|lua|tclsh|expect|osascript|Rscript)[\d.]*$")
 _LANGUAGES = {"python": "python", "pypy": "python", "perl": "perl", "ruby": "ruby", "node": "node", "php": "php"}
-_SYSTEM = re.compile(r"(?:/usr)?(?:/local)?/s?bin/")
+_SYSTEM = patterns.lazy(r"(?:/usr)?(?:/local)?/s?bin/")
 
 
 _CLONED = "(fetched folder)"  # in `made_by`: a folder with files from another machine
@@ -44,7 +45,7 @@ _CLONE_TAKING = frozenset(
     "-b --branch --depth -o --origin -c --config --filter --reference -j --jobs --template -u --upload-pack".split()
 )
 _UNPACKERS = frozenset("tar gtar bsdtar unzip 7z 7za".split())
-_ELSEWHERE = re.compile(r"(?:https?|git|ssh|ftp)://(?!localhost|127\.)|[\w.-]+@[\w.-]+:|[\w-]+/[\w.-]+$")
+_ELSEWHERE = patterns.lazy(r"(?:https?|git|ssh|ftp)://(?!localhost|127\.)|[\w.-]+@[\w.-]+:|[\w-]+/[\w.-]+$")
 
 
 def _unpacked(command: SimpleCommand, before: Mapping[str, File]) -> Iterator[tuple[str, File]]:

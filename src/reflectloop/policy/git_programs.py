@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from reflectloop.policy import command_values, git_commands, options
 from reflectloop.policy.simple_command import Inner, Opaque, ShellScript, SimpleCommand
+from reflectloop.system import patterns
 
 # Settings that contain a command, and the ordinary programs for each.
 _SETTINGS: tuple[tuple[str, frozenset[str]], ...] = (
@@ -28,8 +29,8 @@ _SETTINGS: tuple[tuple[str, frozenset[str]], ...] = (
     (r"core\.hookspath|init\.templatedir|include(?:if\..+)?\.path", frozenset(("/dev/null",))),
     (r"sendemail\..+cmd|core\.alternaterefscommand", frozenset()),
 )
-_PROTOCOL = re.compile(r"(?i)protocol\.(?:ext\.)?allow=(?:always|user)|url\..+\.insteadof=|url\.ext::.*")
-_TRANSPORT = re.compile(r"(?:--\w+=)?(?:ext|fd)::")
+_PROTOCOL = patterns.lazy(r"(?i)protocol\.(?:ext\.)?allow=(?:always|user)|url\..+\.insteadof=|url\.ext::.*")
+_TRANSPORT = patterns.lazy(r"(?:--\w+=)?(?:ext|fd)::")
 _PACK = frozenset(("--upload-pack", "-u", "--receive-pack", "--exec"))
 _PACKERS = frozenset(("git-upload-pack", "git-receive-pack", "git"))
 _FILTERS = ("-x", "--exec", "--tree-filter", "--index-filter", "--msg-filter", "--env-filter", "--commit-filter")
@@ -74,7 +75,7 @@ def _setting(command: SimpleCommand, setting: str) -> Iterator[Inner]:
         yield from command_values.inner_commands(value, allowed, command.source, through)
 
 
-_UNPROVEN = re.compile(r"(?i)http\.(?:\S+\.)?(?:sslverify=(?:false|0|no|off)|proxy=\S+)")
+_UNPROVEN = patterns.lazy(r"(?i)http\.(?:\S+\.)?(?:sslverify=(?:false|0|no|off)|proxy=\S+)")
 
 
 def _by_subcommand(command: SimpleCommand, plain: SimpleCommand, sub: str) -> Iterator[Inner]:

@@ -8,27 +8,28 @@ from collections.abc import Callable, Iterator
 from reflectloop.policy import command_values, options, path_classes, sed_scripts
 from reflectloop.policy.files import FETCHERS
 from reflectloop.policy.simple_command import Inner, Opaque, ShellScript, ShellWord, SimpleCommand
+from reflectloop.system import patterns
 
 _STDIN = frozenset(("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"))
-_TARS_RUN = re.compile(r"--checkpoint-action=exec=(.*)", re.DOTALL)
+_TARS_RUN = patterns.lazy(r"--checkpoint-action=exec=(.*)", re.DOTALL)
 _TAR = frozenset(
     "--to-command --info-script --new-volume-script --rsh-command --rmt-command -F --use-compress-program -I".split()
 )
 _SSH = frozenset("-b -c -D -E -e -F -I -i -J -L -l -m -O -o -p -Q -R -S -W -w -B -P".split())
-_SSH_RUNS = re.compile(
+_SSH_RUNS = patterns.lazy(
     r"(?i)(proxycommand|localcommand|knownhostscommand|proxyusefdpass|include|pkcs11provider|securitykeyprovider)"
     r"\s*[= ]\s*(.*)",
     re.DOTALL,
 )
 _MAKE = frozenset("-f --file --makefile -C --directory -j --jobs -I -o -W -l --eval -E".split())
-_RECIPE = re.compile(r"^(?:\t|[^#\n=]*::?[^=\n]*;)[ \t@+-]*(.*)$", re.MULTILINE)
-_MAKE_SHELL = re.compile(r"\$[({]shell\s+([^)}]*)[)}]|!=\s*(.*)")
+_RECIPE = patterns.lazy(r"^(?:\t|[^#\n=]*::?[^=\n]*;)[ \t@+-]*(.*)$", re.MULTILINE)
+_MAKE_SHELL = patterns.lazy(r"\$[({]shell\s+([^)}]*)[)}]|!=\s*(.*)")
 _CMAKE = {"rm": "rm", "remove": "rm", "copy": "cp", "rename": "mv", "copy_directory": "cp", "touch": "touch"}
-_LIFECYCLE = re.compile(
+_LIFECYCLE = patterns.lazy(
     r"scripts\.(?:pre|post)?(?:install|prepare|publish|pack|uninstall|prepublishOnly)$|script-shell"
 )
-_TCL = re.compile(r"(?:^|[;\[{\n]|\s)(?:spawn|exec|system)\s+(?:-noecho\s+|--\s+)?([^;\]\n}]+)")
-_GDB = re.compile(r"(?:shell|!|pipe)\s*(.*)|(?:call|print|p)\b.*\bsystem\s*\(\s*\\?\"?([^\")]*)", re.DOTALL)
+_TCL = patterns.lazy(r"(?:^|[;\[{\n]|\s)(?:spawn|exec|system)\s+(?:-noecho\s+|--\s+)?([^;\]\n}]+)")
+_GDB = patterns.lazy(r"(?:shell|!|pipe)\s*(.*)|(?:call|print|p)\b.*\bsystem\s*\(\s*\\?\"?([^\")]*)", re.DOTALL)
 
 
 def _option(flags: str, allowed: frozenset[str], *, taking: str = "") -> Callable[[SimpleCommand], Iterator[Inner]]:
@@ -330,8 +331,8 @@ def _loads(pattern: str, starts: str = "") -> Callable[[SimpleCommand], Iterator
 
     `pattern` matches the whole word, or its prefix; `starts` are options whose value is a command.
     """
-    option = re.compile(pattern)
-    starting_option = re.compile(starts or r"(?!)", re.DOTALL)
+    option = patterns.lazy(pattern)
+    starting_option = patterns.lazy(starts or r"(?!)", re.DOTALL)
 
     def read_options(command: SimpleCommand) -> Iterator[Inner]:
         texts = command.texts[1:]

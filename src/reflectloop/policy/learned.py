@@ -10,6 +10,7 @@ from typing import Any
 from reflectloop.policy.options import split
 from reflectloop.policy.rulefile import PolicyRuleEntry, faults_of, matches_sample
 from reflectloop.policy.simple_command import SimpleCommand, of_argv
+from reflectloop.system import patterns
 
 Command = str | tuple[str, ...]
 PREFIX = "learned"
@@ -18,7 +19,7 @@ _ORDINARY = ("true", "ls", "git status", "make test", "python3 -m pytest -q", "n
 _ORDINARY_LINES = ("README.md: # A title", "src/app.py: import os", "src/index.js: const a = 1;", "docs/a.txt: words")
 # Programs that only prepare for the next one.
 _PREPARING = frozenset(": true false cd echo printf export set unset source . test [ [[ mkdir sleep".split())
-_WORD = re.compile(r"[^\s|*$`]+")
+_WORD = patterns.lazy(r"[^\s|*$`]+")
 _LONGEST = 200  # characters of a line that a draft is made from
 _SHORTEST = 4
 _MOST_SAMPLES = 5

@@ -10,14 +10,15 @@ from collections.abc import Iterator
 
 from reflectloop.policy import path_classes, secret_keepers, shell_words
 from reflectloop.policy.simple_command import FRESH, Feed, ShellWord, SimpleCommand
+from reflectloop.system import patterns
 
 _PREFIXES = frozenset(("sudo", "env", "command", "busybox", "doas"))
-_FORMAT_FIELD = re.compile(r"%[-0-9.]*[sdiuqbcoxX]|%%")
+_FORMAT_FIELD = patterns.lazy(r"%[-0-9.]*[sdiuqbcoxX]|%%")
 _LONGEST = 100_000
 _MAX_REPEATS = 64  # repetitions of a printf format
 _ENVIRONMENT = frozenset(("env", "printenv", "set", "export", "declare", "history"))
 # Names of files that contain keys or passwords, in any folder.
-_SECRET_FILE = re.compile(
+_SECRET_FILE = patterns.lazy(
     r"(?:^|/)(?:\.env(?:\.(?!example|sample|template|dist)[\w.-]+)?|[^/]*\.(?:pem|key|p12|pfx|kdbx|keystore|jks|ppk)"
     r"|credentials(?:\.\w+)?|secrets?\.\w+|terraform\.tfstate|wp-config\.php|kubeconfig|\.npmrc|\.htpasswd"
     r"|\.(?:bash|zsh)_history|passwd|shadow|master\.key|service-account[^/]*\.json)$"

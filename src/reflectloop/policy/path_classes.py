@@ -12,6 +12,7 @@ import re2
 
 from reflectloop.policy.rule import compiled
 from reflectloop.policy.simple_command import UNKNOWN, ShellWord
+from reflectloop.system import patterns
 
 Place = Literal[
     "machine",  # the root, a system folder, or a whole folder directly below the root
@@ -92,7 +93,7 @@ _BUILT = _lazily(
 _BUILT_VARIABLE = _lazily(
     r"\$\{?\w*(BUILD|DIST|CACHE|COVERAGE|VENV|ARTIFACT|OUTPUT|OUT_?DIR|TARGET_?DIR|build|dist|cache|venv|out_?dir)\w*\}?(/.*)?$"
 )
-_VARIABLE = re.compile(r"\$\{?(\w+)\}?")
+_VARIABLE = patterns.lazy(r"\$\{?(\w+)\}?")
 _LONGEST = 4096  # the kernel's limit for a path
 _HERE = frozenset(
     (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from reflectloop.policy.simple_command import SimpleCommand
+from reflectloop.system import patterns
 
 MARK = "(secret)"  # in `made_by`: the text contains something private
 # For each program, a pattern of the arguments with which it prints a secret.
@@ -70,19 +71,22 @@ def writes_secret(command: SimpleCommand) -> bool:
 
 # Variables that contain a secret, and the hosts that may receive it.
 _MEANT_FOR = (
-    (re.compile(r"AWS_SECRET_ACCESS_KEY|AWS_SESSION_TOKEN"), re.compile(r"amazonaws\.com|localhost")),
-    (re.compile(r"GITHUB_TOKEN|GH_TOKEN|GITHUB_PAT|GH_PAT"), re.compile(r"git|ghcr\.io|localhost|codecov|coveralls")),
-    (re.compile(r"NPM_TOKEN|NODE_AUTH_TOKEN"), re.compile(r"npm|registry|localhost")),
-    (re.compile(r"OPENAI_API_KEY"), re.compile(r"openai|azure|localhost")),
-    (re.compile(r"ANTHROPIC_API_KEY"), re.compile(r"anthropic|localhost")),
+    (patterns.lazy(r"AWS_SECRET_ACCESS_KEY|AWS_SESSION_TOKEN"), patterns.lazy(r"amazonaws\.com|localhost")),
     (
-        re.compile(r"\w*PRIVATE_KEY|(?:DB|DATABASE|POSTGRES|MYSQL|ROOT|SUDO)_PASSWORD|PGPASSWORD"),
-        re.compile(r"localhost"),
+        patterns.lazy(r"GITHUB_TOKEN|GH_TOKEN|GITHUB_PAT|GH_PAT"),
+        patterns.lazy(r"git|ghcr\.io|localhost|codecov|coveralls"),
+    ),
+    (patterns.lazy(r"NPM_TOKEN|NODE_AUTH_TOKEN"), patterns.lazy(r"npm|registry|localhost")),
+    (patterns.lazy(r"OPENAI_API_KEY"), patterns.lazy(r"openai|azure|localhost")),
+    (patterns.lazy(r"ANTHROPIC_API_KEY"), patterns.lazy(r"anthropic|localhost")),
+    (
+        patterns.lazy(r"\w*PRIVATE_KEY|(?:DB|DATABASE|POSTGRES|MYSQL|ROOT|SUDO)_PASSWORD|PGPASSWORD"),
+        patterns.lazy(r"localhost"),
     ),
 )
-_VARIABLE = re.compile(r"\$\{?(\w+)\}?")
-_SECRET_NAME = re.compile(r"(?i)\w*(?:secret|passw|token|access_key|api_?key|private_key|credential)\w*")
-_HOST = re.compile(r"https?://(?:[^/@\s]*@)?([^/:?\s]+)")
+_VARIABLE = patterns.lazy(r"\$\{?(\w+)\}?")
+_SECRET_NAME = patterns.lazy(r"(?i)\w*(?:secret|passw|token|access_key|api_?key|private_key|credential)\w*")
+_HOST = patterns.lazy(r"https?://(?:[^/@\s]*@)?([^/:?\s]+)")
 
 
 def names_secret(text: str) -> bool:

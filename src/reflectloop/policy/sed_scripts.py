@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-_ADDRESS = re.compile(
+from reflectloop.system import patterns
+
+_ADDRESS = patterns.lazy(
     r"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n]|\\.)*/[IM]*|\\(.)(?:(?!\1)[^\\\n]|\\.)*\1[IM]*)"
     r"\s*(?:[,+~]\s*)?(?:[+~]?\d+|\$)?[ \t,]*"
 )

@@ -13,6 +13,7 @@ from tree_sitter import Language, Node, Parser
 from reflectloop.policy import files, output, shell_words, variables
 from reflectloop.policy.scope import BLANKS, Scope, Values, effects_of, fields, new_names
 from reflectloop.policy.simple_command import FRESH, LONGEST, UNKNOWN, Feed, File, Redirect, ShellWord, SimpleCommand
+from reflectloop.system import patterns
 
 _DEEPEST = 48  # nesting of commands
 _MOST_TEXT = 4 * LONGEST  # characters that expansion may produce
@@ -21,9 +22,9 @@ _MOST_CALLS = 128  # function calls whose body is read with their arguments
 _BETWEEN = "\0"  # separates the fields of a word; shell text never contains it
 _EXPANSIONS = frozenset(("simple_expansion", "expansion", "command_substitution"))
 _EVALUATORS = frozenset(("eval", "trap", ".", "source"))
-_USES_ARGUMENTS = re.compile(r"\$\{?[@*1-9]")
-_UNGLUED = re.compile(rb"\$(?:IFS(?!\w)|\{IFS\})(?:\$[@*1-9])?")
-_ASSIGNED = re.compile(rb"(?:^|[\s;&|({])(\w{1,40})=(\"?(?:\$\(|`)\s*mktemp\b)?", re.MULTILINE)
+_USES_ARGUMENTS = patterns.lazy(r"\$\{?[@*1-9]")
+_UNGLUED = patterns.lazy(rb"\$(?:IFS(?!\w)|\{IFS\})(?:\$[@*1-9])?")
+_ASSIGNED = patterns.lazy(rb"(?:^|[\s;&|({])(\w{1,40})=(\"?(?:\$\(|`)\s*mktemp\b)?", re.MULTILINE)
 _NOT_WORDS = frozenset(("comment", "file_descriptor", "heredoc_body", "heredoc_end", "heredoc_start"))
 
 

@@ -6,11 +6,13 @@ import fnmatch
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-_ESCAPED = re.compile(r"\\(\n|.)", re.DOTALL)
-_IN_QUOTES = re.compile(r"\\([$`\"\\\n])")
-_ANSI = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{1,4}|U[0-9A-Fa-f]{1,8}|[0-7]{1,3}|.)", re.DOTALL)
+from reflectloop.system import patterns
+
+_ESCAPED = patterns.lazy(r"\\(\n|.)", re.DOTALL)
+_IN_QUOTES = patterns.lazy(r"\\([$`\"\\\n])")
+_ANSI = patterns.lazy(r"\\(x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{1,4}|U[0-9A-Fa-f]{1,8}|[0-7]{1,3}|.)", re.DOTALL)
 _ANSI_NAMES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "v": "\v"}
-_BRACES = re.compile(r"(?<!\$)\{([^{}]*,[^{}]*)\}")
+_BRACES = patterns.lazy(r"(?<!\$)\{([^{}]*,[^{}]*)\}")
 _MOST = 64  # words that one brace expression may expand to
 _LONGEST = 2000  # characters of a word with braces
 

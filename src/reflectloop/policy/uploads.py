@@ -6,8 +6,9 @@ import re
 
 from reflectloop.policy import options, output, path_classes, secret_keepers
 from reflectloop.policy.simple_command import ShellWord, SimpleCommand
+from reflectloop.system import patterns
 
-_LOOPBACK = re.compile(r"(?:https?://)?(?:localhost|127\.\d+\.\d+\.\d+|\[::1\]|0\.0\.0\.0)?(?::\d+)?(?:/|$)")
+_LOOPBACK = patterns.lazy(r"(?:https?://)?(?:localhost|127\.\d+\.\d+\.\d+|\[::1\]|0\.0\.0\.0)?(?::\d+)?(?:/|$)")
 
 
 def is_loopback(address: str) -> bool:
@@ -19,7 +20,7 @@ _UPLOADS = frozenset("-T --upload-file --post-file --body-file -F --form -d --da
 
 
 # A header that normally contains a secret.
-_LOGS_IN = re.compile(
+_LOGS_IN = patterns.lazy(
     r"(?i)(?:-H)?(?:(?:proxy-)?authorization|x-[\w-]*(?:token|key)|private-token|api-key)\s*:|[^:/\s]+:\$"
 )
 _SSH_FILES = frozenset("-i -F -o -P -J -S -c -l".split())  # options of ssh with a value that is read, not sent

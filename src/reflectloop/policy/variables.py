@@ -7,19 +7,20 @@ from collections.abc import Callable, Iterator
 
 from reflectloop.policy import command_values, download_sources, path_classes
 from reflectloop.policy.simple_command import SHELLS, Inner, Opaque, ShellScript, ShellWord, SimpleCommand
+from reflectloop.system import patterns
 
 _RULE = "shell.variable-runs"
-_LIBRARIES = re.compile(r"(?:/usr|/opt|/lib|/nix/store|/snap)[/\w]")
-_ALLOCATORS = re.compile(
+_LIBRARIES = patterns.lazy(r"(?:/usr|/opt|/lib|/nix/store|/snap)[/\w]")
+_ALLOCATORS = patterns.lazy(
     r"(?:^|/)lib(?:jemalloc|tcmalloc|mimalloc|asan|ubsan|tsan|faketime|eatmydata|nss_wrapper|gcc_s)[^/]*$"
 )
-_MODULE = re.compile(r"(?:--require|-r|--import|--loader|--experimental-loader)[= ]?\s*(\S+)")
-_PERL = re.compile(r"(?:-[wWtT]+|-M[\w:]+(?:=[\w,/:.-]+)?|-I?(?:lib|blib/\w+)|\s)+")
-_RUBY = re.compile(
+_MODULE = patterns.lazy(r"(?:--require|-r|--import|--loader|--experimental-loader)[= ]?\s*(\S+)")
+_PERL = patterns.lazy(r"(?:-[wWtT]+|-M[\w:]+(?:=[\w,/:.-]+)?|-I?(?:lib|blib/\w+)|\s)+")
+_RUBY = patterns.lazy(
     r"(?:-W\S*|--?(?:yjit|jit|enable\S*|disable\S*|encoding\S*)|-w|-r(?:bundler/setup|[a-z_]+)|-I\s?\w+|\s)+"
 )
-_JAVA = re.compile(r"-javaagent:|-agentpath:|-agentlib:(?!jdwp)|-XX:On\w+=|-Xbootclasspath")
-_PASSIVE = re.compile(r"history\s+-[an](?:;\s*history\s+-\w)*;?|:|true|")
+_JAVA = patterns.lazy(r"-javaagent:|-agentpath:|-agentlib:(?!jdwp)|-XX:On\w+=|-Xbootclasspath")
+_PASSIVE = patterns.lazy(r"history\s+-[an](?:;\s*history\s+-\w)*;?|:|true|")
 
 
 def _commands(allowed: frozenset[str]) -> Callable[[SimpleCommand, str], bool]:
@@ -61,7 +62,7 @@ def _node(_: SimpleCommand, value: str) -> bool:
     )
 
 
-_SET_UP = re.compile(
+_SET_UP = patterns.lazy(
     r"(?i)test|spec|setup|register|\.pnp|instrument|tracing|polyfill|loader|mock|env|hook|dist/|build/"
 )
 
@@ -72,11 +73,11 @@ def _perl(_: SimpleCommand, value: str) -> bool:
     return not value or (_PERL.fullmatch(value) is not None and all(_PERL_MODULE.match(name) for name in modules))
 
 
-_PERL_MODULE = re.compile(
+_PERL_MODULE = patterns.lazy(
     r"(?:Devel|Test|Carp|Data|Time|POSIX|List|Scalar|File|Getopt|JSON|Encode|Module|App|Moose|Moo|Mojo|IO)(?:::|$)"
     r"|(?:strict|warnings|utf8|lib|feature|diagnostics|open|bigint|bignum|autodie|Modern|common|local|v?5)\b"
 )
-_RUBY_MODULE = re.compile(
+_RUBY_MODULE = patterns.lazy(
     r"-r\s*(?:bundler|rubygems|debug|byebug|pry|json|yaml|set|logger|simplecov|coverage|minitest|rspec|warning|uri"
     r"|date|time|pp|ostruct|openssl|securerandom|stringio|benchmark|socket|spring|bootsnap|zeitwerk|sorbet)"
 )
@@ -138,7 +139,7 @@ _ORDINARY: dict[str, Callable[[SimpleCommand, str], bool]] = {
     "GIT_PROXY_COMMAND": _commands(command_values.PROXIES),
     "BROWSER": _commands(command_values.BROWSERS),
     "SHELL": _commands(command_values.SHELL_NAMES),
-    **dict.fromkeys(("LESSOPEN", "LESSCLOSE"), _unless(re.compile(r"^(?!.*lesspipe).*[|/$;]", re.DOTALL))),
+    **dict.fromkeys(("LESSOPEN", "LESSCLOSE"), _unless(patterns.lazy(r"^(?!.*lesspipe).*[|/$;]", re.DOTALL))),
     **dict.fromkeys(("LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES"), _preload),
     **dict.fromkeys(
         ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME", "PERL5LIB", "RUBYLIB"), _inside
@@ -176,32 +177,32 @@ _ORDINARY: dict[str, Callable[[SimpleCommand, str], bool]] = {
     ),
     **dict.fromkeys(("PIP_TRUSTED_HOST", "UV_INSECURE_HOST"), _trusted),
     **{name: _go(name) for name in "GOPROXY GOINSECURE GONOSUMDB GONOSUMCHECK GOSUMDB GOFLAGS".split()},
-    **dict.fromkeys(("NODE_TLS_REJECT_UNAUTHORIZED", "PYTHONHTTPSVERIFY"), _unless(re.compile(r"^0$"))),
-    "GIT_SSL_NO_VERIFY": _only(re.compile(r"0|false")),
+    **dict.fromkeys(("NODE_TLS_REJECT_UNAUTHORIZED", "PYTHONHTTPSVERIFY"), _unless(patterns.lazy(r"^0$"))),
+    "GIT_SSL_NO_VERIFY": _only(patterns.lazy(r"0|false")),
     **dict.fromkeys(
-        ("npm_config_strict_ssl", "NPM_CONFIG_STRICT_SSL", "YARN_STRICT_SSL"), _unless(re.compile("false"))
+        ("npm_config_strict_ssl", "NPM_CONFIG_STRICT_SSL", "YARN_STRICT_SSL"), _unless(patterns.lazy("false"))
     ),
     **dict.fromkeys(
         ("DOTNET_STARTUP_HOOKS", "COR_PROFILER_PATH", "CORECLR_PROFILER_PATH", "PHPRC", "PHP_INI_SCAN_DIR"), _inside
     ),
     **dict.fromkeys(("R_PROFILE_USER", "R_PROFILE", "R_ENVIRON_USER", "JULIA_LOAD_PATH", "BUNDLE_GEMFILE"), _inside),
-    "ERL_FLAGS": _unless(re.compile(r"-eval|-s\s|-run|-pa?\s*/tmp")),
-    "ERL_AFLAGS": _unless(re.compile(r"-eval|-run|-pa?\s*/tmp")),
-    "ELIXIR_ERL_OPTIONS": _unless(re.compile(r"-eval|-run|-pa?\s*/tmp")),
-    "RUSTFLAGS": _unless(re.compile(r"linker=(?:/tmp|/var/tmp|/dev/shm|\.)")),
+    "ERL_FLAGS": _unless(patterns.lazy(r"-eval|-s\s|-run|-pa?\s*/tmp")),
+    "ERL_AFLAGS": _unless(patterns.lazy(r"-eval|-run|-pa?\s*/tmp")),
+    "ELIXIR_ERL_OPTIONS": _unless(patterns.lazy(r"-eval|-run|-pa?\s*/tmp")),
+    "RUSTFLAGS": _unless(patterns.lazy(r"linker=(?:/tmp|/var/tmp|/dev/shm|\.)")),
     **dict.fromkeys(("BASH_ENV", "PYTHONSTARTUP", "LUA_INIT", "VIMINIT", "EXINIT", "GIT_CONFIG_PARAMETERS"), _nothing),
     "ENV": _startup,
     "PROMPT_COMMAND": _only(_PASSIVE),
-    "PS4": _unless(re.compile(r"\$\(|`")),
-    "PS1": _unless(re.compile(r"\$\((?!__|git|parse_|date|hostname|whoami|basename|pwd)|`")),
-    "MAKEFLAGS": _unless(re.compile(r"--eval|SHELL=|-f\s*\S*/")),
-    "TAR_OPTIONS": _unless(re.compile(r"exec=|--to-command|-I|--use-compress")),
-    "GIT_ALLOW_PROTOCOL": _unless(re.compile(r"ext")),
-    "PYTHONWARNINGS": _unless(re.compile(r"antigravity|/")),
-    "PYTHONBREAKPOINT": _only(re.compile(r"0|(?:i?pdb|pudb|web_pdb)\.set_trace")),
+    "PS4": _unless(patterns.lazy(r"\$\(|`")),
+    "PS1": _unless(patterns.lazy(r"\$\((?!__|git|parse_|date|hostname|whoami|basename|pwd)|`")),
+    "MAKEFLAGS": _unless(patterns.lazy(r"--eval|SHELL=|-f\s*\S*/")),
+    "TAR_OPTIONS": _unless(patterns.lazy(r"exec=|--to-command|-I|--use-compress")),
+    "GIT_ALLOW_PROTOCOL": _unless(patterns.lazy(r"ext")),
+    "PYTHONWARNINGS": _unless(patterns.lazy(r"antigravity|/")),
+    "PYTHONBREAKPOINT": _only(patterns.lazy(r"0|(?:i?pdb|pudb|web_pdb)\.set_trace")),
     **dict.fromkeys(("npm_config_script_shell", "NPM_CONFIG_SCRIPT_SHELL"), _commands(command_values.SHELL_NAMES)),
-    **dict.fromkeys(("HISTSIZE", "HISTFILESIZE"), _unless(re.compile(r"^0$"))),
-    **dict.fromkeys(("HISTFILE",), _unless(re.compile(r"^(?:/dev/null|)$"))),
+    **dict.fromkeys(("HISTSIZE", "HISTFILESIZE"), _unless(patterns.lazy(r"^0$"))),
+    **dict.fromkeys(("HISTFILE",), _unless(patterns.lazy(r"^(?:/dev/null|)$"))),
 }
 _COMMANDS = frozenset(
     """
@@ -211,10 +212,10 @@ _COMMANDS = frozenset(
 )
 # Variables of cargo that contain a name chosen by the user.
 _CARGO = {
-    re.compile(r"CARGO_REGISTRIES_\w+_INDEX|CARGO_SOURCE_\w+_REGISTRY"): _source,
-    re.compile(r"CARGO_TARGET_\w+_(?:RUNNER|LINKER)|CARGO_BUILD_RUSTC(?:_WRAPPER)?|CARGO_BUILD_RUSTDOC"): _inside,
+    patterns.lazy(r"CARGO_REGISTRIES_\w+_INDEX|CARGO_SOURCE_\w+_REGISTRY"): _source,
+    patterns.lazy(r"CARGO_TARGET_\w+_(?:RUNNER|LINKER)|CARGO_BUILD_RUSTC(?:_WRAPPER)?|CARGO_BUILD_RUSTDOC"): _inside,
 }
-_SETTING_VALUE = re.compile(r"GIT_CONFIG_(?:VALUE|KEY)_\d+")
+_SETTING_VALUE = patterns.lazy(r"GIT_CONFIG_(?:VALUE|KEY)_\d+")
 
 
 def is_watched(name: str) -> bool:

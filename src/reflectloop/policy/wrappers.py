@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from reflectloop.policy import options
 from reflectloop.policy.simple_command import Inner, ShellScript, ShellWord, SimpleCommand
+from reflectloop.system import patterns
 
-_ASSIGNMENT = re.compile(r"[\w.-]*=")
+_ASSIGNMENT = patterns.lazy(r"[\w.-]*=")
 
 
 class Wrapper(NamedTuple):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,7 +36,7 @@ def make(
     identity = f"L-{run_id.removeprefix('RLOP-')}"
     stamp = clock.stamp(at)
     return Stop(
-        identity, reason, error_code, run_id, step_id, plan_hash, base_tree, stamp, os.getpid(), socket.gethostname()
+        identity, reason, error_code, run_id, step_id, plan_hash, base_tree, stamp, os.getpid(), os.uname().nodename
     )
 
 

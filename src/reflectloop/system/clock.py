@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 import time
 from datetime import UTC, datetime
 
@@ -24,32 +24,32 @@ def monotonic() -> float:
 
 
 def run_id(at: datetime) -> str:
-    return f"RLOP-{at:%Y%m%d}-{secrets.token_hex(3)}"
+    return f"RLOP-{at:%Y%m%d}-{os.urandom(3).hex()}"
 
 
 def task_id(at: datetime) -> str:
-    return f"T-{at:%Y%m%d}-{secrets.token_hex(3)}"
+    return f"T-{at:%Y%m%d}-{os.urandom(3).hex()}"
 
 
 def ticket_id(at: datetime) -> str:
-    return f"rewind_{at:%Y%m%d_%H%M%S}_{secrets.token_hex(3)}"
+    return f"rewind_{at:%Y%m%d_%H%M%S}_{os.urandom(3).hex()}"
 
 
 def evaluation_id(at: datetime) -> str:
-    return f"eval_{at:%Y%m%d_%H%M%S}_{secrets.token_hex(3)}"
+    return f"eval_{at:%Y%m%d_%H%M%S}_{os.urandom(3).hex()}"
 
 
 def reflection_id(at: datetime) -> str:
-    return f"ref_{at:%Y%m%d_%H%M%S}_{secrets.token_hex(3)}"
+    return f"ref_{at:%Y%m%d_%H%M%S}_{os.urandom(3).hex()}"
 
 
 def trace_id() -> str:
-    return secrets.token_hex(8)
+    return os.urandom(8).hex()
 
 
 def mark() -> str:
     """Return an unpredictable random text."""
-    return secrets.token_hex(8)
+    return os.urandom(8).hex()
 
 
 def wait(seconds: float) -> None:

@@ -7,7 +7,6 @@ import errno
 import fcntl
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -70,7 +69,12 @@ def write_atomic(path: Path, content: bytes | str, *, mode: int = 0o666) -> None
 def copy_atomic(source: Path, path: Path) -> None:
     """Replace a file atomically with the content of another file of any size."""
     with source.open("rb") as origin:
-        _replace(path, lambda file: shutil.copyfileobj(origin, file, 1 << 20))
+        _replace(path, lambda file: _copy(origin, file))
+
+
+def _copy(origin: BinaryIO, file: BinaryIO) -> None:
+    while piece := origin.read(1 << 20):
+        file.write(piece)
 
 
 def _replace(path: Path, fill: Callable[[BinaryIO], object], mode: int = 0o666) -> None:

@@ -10,6 +10,8 @@ from reflectloop.plan.model import Check
 from reflectloop.terms import Track
 from reflectloop.verification import protected
 from reflectloop.verification.plan_checks import scripts
+from reflectloop.verification.protected import changes as protected_changes
+from reflectloop.verification.protected import inline_tests
 from reflectloop.verification.result import ChangedFile, DetectedCheck
 from reflectloop.verification.tree_builder import TreeBuilder
 
@@ -76,12 +78,12 @@ def lay_out(trees: TreeBuilder, case: VerificationInput) -> SealedTrees:
     changes = trees.changes(case.base, case.head)
     freed = [change.path for change in changes if is_named(change.path, case.lifted)]
     restored = [change.path for change in changes if _is_restored(change, case, freed)]
-    needed = protected.built_by_lists([change for change in changes if change.path not in restored], changes)
+    needed = protected_changes.built_by_lists([change for change in changes if change.path not in restored], changes)
     restored = [path for path in restored if path not in needed]
-    tests = [change for change in changes if protected.serves_tests(change)]
+    tests = [change for change in changes if protected_changes.serves_tests(change)]
     served = [change.path for change in tests]
     untouched = {*freed, *restored}
-    mixed = [change for change in changes if change.path not in untouched and protected.has_inline_tests(change)]
+    mixed = [change for change in changes if change.path not in untouched and inline_tests.has_inline_tests(change)]
     inline = [change.path for change in mixed]
     tree = trees.with_inline_tests(trees.laid_over(case.head, case.base, restored), case.base, inline)
     still_protected = {*served} - {*freed}
@@ -105,7 +107,7 @@ def lay_out(trees: TreeBuilder, case: VerificationInput) -> SealedTrees:
 def _is_restored(change: ChangedFile, case: VerificationInput, freed: Sequence[str]) -> bool:
     if change.path in freed:
         return False
-    return protected.restored(change) or is_named(change.path, case.protect)
+    return protected_changes.restored(change) or is_named(change.path, case.protect)
 
 
 def _edited_programs(case: VerificationInput, changes: Sequence[ChangedFile], freed: Sequence[str]) -> list[str]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from reflectloop.errors import InvalidInput
 from reflectloop.system import files
 from reflectloop.system.git import Git
-from reflectloop.verification import protected
+from reflectloop.verification.protected import inline_tests
 from reflectloop.verification.result import ChangedFile
 from reflectloop.workspace.project import KEPT_OUT, SHARED_RECORDS
 from reflectloop.workspace.store import Store
@@ -140,7 +140,7 @@ class TreeBuilder:
         lines = []
         for path in paths:
             code, tests = self.read(tree, path), self.read(source, path)
-            mixed = protected.with_tests_of(tests, code) if code is not None and tests is not None else None
+            mixed = inline_tests.with_tests_of(tests, code) if code is not None and tests is not None else None
             if mixed is not None:
                 blob = self.git.run("hash-object", "-w", "--stdin", stdin=mixed).decode().strip()
                 lines.append((TreeEntry(self.listing(tree)[path].mode, blob), path))

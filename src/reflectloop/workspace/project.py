@@ -10,10 +10,10 @@ from typing import Literal
 
 from reflectloop.errors import InvalidInput, UnsupportedRepository
 from reflectloop.system.git import Git, GitFailed
-from reflectloop.workspace import repository
+from reflectloop.workspace import git_answers, repository
 from reflectloop.workspace.repository import Repository
 
-OWN_FOLDER = ".reflectloop"
+OWN_FOLDER = repository.OWN_FOLDER
 # Never copied into a workspace and never part of a patch, even if git tracks them.
 KEPT_OUT = (OWN_FOLDER, ".claude/state", ".claude/sandbox", ".claude/private")
 # Lessons and accepted rules, which a team reviews and commits like code.
@@ -90,13 +90,13 @@ def locate(start: Path, mode: Mode = "auto") -> Path:
         raise InvalidInput(f"{start} is not a folder", next_step="reflectloop --project DIR …")
     start = start.resolve()
     repo = repository.find(start)
-    answer = repository.ask(repo.root if repo else start, "rev-parse", "--show-toplevel")
+    answer = git_answers.ask(repo.root if repo else start, "rev-parse", "--show-toplevel")
     if repo and answer.code == 0:
         if "\n" in os.fspath(repo.root):
             raise UnsupportedRepository(
                 "the path of the repository has a line break in it", next_step="rename the folder"
             )
-        repository.refuse_elsewhere(repo)
+        git_answers.refuse_elsewhere(repo)
         _refuse_inside(repo, start)
         return repo.root
     _refuse_broken(start, answer.stderr, is_found=repo is not None)

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.errors import UnsupportedRepository
-from reflectloop.system import beneath, clock, process
-from reflectloop.system.git import Git
+from reflectloop.system import beneath
 
+OWN_FOLDER = ".reflectloop"
 _NAME = ".git"
 _FOLDERS = ("objects", "refs", "info")  # of the repository itself; a link could point to another project's
-_ANSWER_S = 20.0  # time limit for a short answer of git
 _LARGEST_POINTER = 1 << 16  # bytes of a `.git` file and of its back pointer
 # Files that git opens in every repository: opening a pipe would block forever.
 _OPENED = (
@@ -59,52 +58,15 @@ def find(start: Path) -> Repository | None:
     return None
 
 
-def refuse_elsewhere(repository: Repository) -> None:
-    """Raise unless git reports this working tree and this git folder."""
-    options = ("--show-toplevel", "--absolute-git-dir", "--path-format=absolute", "--git-common-dir")
-    answer = ask(repository.root, "rev-parse", *options)
-    if answer.code:
-        return  # git refuses it; the caller reports why
-    top, git_dir, common = (Path(line) for line in os.fsdecode(answer.stdout).removesuffix("\n").split("\n"))
-    if top.resolve() != repository.root.resolve():
-        raise _refusal(
-            repository.root, f"its settings name {top} as the working tree", "git config --unset core.worktree"
-        )
-    if git_dir.resolve() != repository.git_dir.resolve():
-        raise _refusal(repository.root, f"git reads {git_dir} instead of {repository.git_dir}")
-    shared = repository.git_dir.parent.parent if (repository.git_dir / "gitdir").exists() else repository.git_dir
-    if common.resolve() != shared.resolve():
-        raise _refusal(repository.root, f"it takes its history from {common}")
-
-
-def refuse_named_pipes(repository: Repository) -> None:
-    """Raise if a pattern file in the settings is not a regular file: git opens it when it lists files."""
-    query = ("config", "-z", "--type=path", "--get-regexp", r"^core\.(excludesfile|attributesfile)$")
-    for setting in ask(repository.root, *query).stdout.split(b"\0")[:-1]:
-        name = os.fsdecode(setting.partition(b"\n")[2])
-        _refuse_pipe(repository.root, repository.root / name)
-
-
-def ask(folder: Path, *arguments: str, seconds: float = _ANSWER_S) -> process.CapturedOutput:
-    """Run git in a folder; raise if it does not answer, because it may be blocked by a pipe."""
-    try:
-        return Git(cwd=folder, until=clock.monotonic() + seconds).attempt(*arguments)
-    except TimeoutError as fault:
-        raise UnsupportedRepository(
-            f"git does not answer in {folder}: a file that its settings name may be a pipe",
-            next_step="look at .git/config, and at the files that it includes",
-        ) from fault
-
-
 def _git_dir(folder: Path, status: os.stat_result) -> Path | None:
     """Return the git folder of a working tree, or None if `.git` is not a repository."""
     place = folder / _NAME
     if stat.S_ISDIR(status.st_mode):
         return place if (place / "HEAD").is_symlink() or (place / "HEAD").exists() else None
     if stat.S_ISLNK(status.st_mode):
-        raise _refusal(folder, f"{place} is a link, which may point to another project's files")
+        raise refusal(folder, f"{place} is a link, which may point to another project's files")
     if not stat.S_ISREG(status.st_mode):
-        raise _refusal(folder, f"{place} is {beneath.kind_of(status)}")
+        raise refusal(folder, f"{place} is {beneath.kind_of(status)}")
     return _pointed_to(folder, place)
 
 
@@ -113,12 +75,12 @@ def _pointed_to(folder: Path, place: Path) -> Path:
     try:
         text = os.fsdecode(beneath.read_path(place, _LARGEST_POINTER))
     except OSError as fault:
-        raise _refusal(folder, f"{place} cannot be read: {fault.strerror}") from fault
+        raise refusal(folder, f"{place} cannot be read: {fault.strerror}") from fault
     if not text.startswith("gitdir: "):
-        raise _refusal(folder, f"{place} is a file that names no git folder")
+        raise refusal(folder, f"{place} is a file that names no git folder")
     git_dir = Path(os.path.normpath(folder / text.removeprefix("gitdir: ").rstrip("\n")))
     if not any(back.resolve() == folder.resolve() for back in _back_pointers(git_dir)):
-        raise _refusal(
+        raise refusal(
             folder, f"{place} names {git_dir}, which is not this working tree's", "git worktree repair, or git clone"
         )
     return git_dir
@@ -133,6 +95,8 @@ def _back_pointers(git_dir: Path) -> list[Path]:
     except OSError:
         pass  # no linked worktree
     config = git_dir / "config"
+    from reflectloop.system.git import Git  # noqa: PLC0415 - loads the sandbox, and few projects are linked worktrees
+
     if config.is_file() and not config.is_symlink():
         named = Git(cwd=git_dir.parent).attempt("config", "--file", os.fspath(config), "--get", "core.worktree")
         if named.code == 0:
@@ -143,23 +107,24 @@ def _back_pointers(git_dir: Path) -> list[Path]:
 def _refuse_links(git_dir: Path) -> None:
     for name in _FOLDERS:
         if (git_dir / name).is_symlink():
-            raise _refusal(git_dir.parent, f"{git_dir / name} is a link, which may point to another project's files")
+            raise refusal(git_dir.parent, f"{git_dir / name} is a link, which may point to another project's files")
 
 
 def _refuse_pipes(git_dir: Path) -> None:
     """Raise if a file that git opens is not a regular file: git would block or read forever."""
     for name in (*_OPENED, *_current_branch(git_dir)):
-        _refuse_pipe(git_dir.parent, git_dir / name)
+        refuse_pipe(git_dir.parent, git_dir / name)
 
 
-def _refuse_pipe(folder: Path, path: Path) -> None:
+def refuse_pipe(folder: Path, path: Path) -> None:
+    """Raise if a file that git opens is a pipe, a socket or a device."""
     try:
         status = path.stat()
     except OSError:
         return
     is_null = stat.S_ISCHR(status.st_mode) and status.st_rdev == Path(os.devnull).stat().st_rdev
     if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode) or is_null):
-        raise _refusal(folder, f"{path} is {beneath.kind_of(status)}, not a file")
+        raise refusal(folder, f"{path} is {beneath.kind_of(status)}, not a file")
 
 
 def _current_branch(git_dir: Path) -> tuple[str, ...]:
@@ -172,7 +137,8 @@ def _current_branch(git_dir: Path) -> tuple[str, ...]:
     return (name,) if name.startswith("refs/") and ".." not in name else ()
 
 
-def _refusal(
+def refusal(
     folder: Path, why: str, next_step: str = "git clone it again, and work in the clone"
 ) -> UnsupportedRepository:
+    """Return the error for a repository that refers to another place."""
     return UnsupportedRepository(f"the repository at {folder} refers to another place: {why}", next_step=next_step)

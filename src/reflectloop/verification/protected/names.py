@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from reflectloop.verification.tools.record import words
+
+def words(text: str) -> tuple[str, ...]:
+    """Split a list of names that is written as text."""
+    return tuple(text.split())
+
 
 OWN_FOLDERS = frozenset({".reflectloop", ".claude"})
 OWN_FILES = ("reflectloop.toml",)

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from reflectloop.verification.protected.paths import is_executable, of_tools
+from reflectloop.verification.protected.paths import is_executable
+from reflectloop.verification.protected.tool_names import of_tools
 from reflectloop.verification.tools.record import PartReader
 from reflectloop.verification.tools.registry import tools
 

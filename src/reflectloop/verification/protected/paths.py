@@ -11,8 +11,9 @@ from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.protected import names
-from reflectloop.verification.tools.registry import tools
+from reflectloop.verification.protected.tool_names import of_tools
 
 Kind = Literal["test", "fixture", "hook", "runner", "lint", "ci", "script", "snapshot", "shadow", "artefact", "own"]
 
@@ -25,61 +26,74 @@ class Protection(NamedTuple):
     mixed: bool = False
 
 
-def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
-    return re.compile("|".join(f"(?:{translate(pattern)})" for pattern in patterns) or r"(?!)")
+_WILD = frozenset("*?[")
 
 
-_CAPITAL = _any_of(names.CAPITAL_FILES)
-_DOTNET_TESTS = re.compile(r"(?i).*[._-]?(?:unit|integration|functional)?tests?\Z")
-_GRADLE_TESTS = re.compile(r"(?:^|/)src/(?:test|testFixtures|\w+Test)/")
-_BUILT = re.compile(r"(?:^|/)build/(?:lib|bdist|temp)[^/]*/|\.(?:egg-info|dist-info)(?:/|\Z)")
-_TOOL_FOLDER = re.compile("|".join(rf"(?:^|/){re.escape(folder)}/" for folder in names.TOOL_FOLDERS))
+class NamePatterns:
+    """Patterns of file names. Those with one `*` at most need no regular expression, which is slow to compile."""
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        self._exact: set[str] = set()
+        self._ends: list[tuple[str, str]] = []
+        rest = []
+        for pattern in patterns:
+            before, star, after = pattern.partition("*")
+            if not _WILD.isdisjoint(before + after):
+                rest.append(pattern)
+            elif star:
+                self._ends.append((before, after))
+            else:
+                self._exact.add(pattern)
+        self._rest = lazy("|".join(f"(?:{translate(pattern)})" for pattern in rest) or r"(?!)")
+
+    def match(self, name: str) -> bool:
+        """Return True if the whole name matches a pattern; case counts."""
+        if name in self._exact:
+            return True
+        for before, after in self._ends:
+            if name.startswith(before) and name.endswith(after) and len(name) >= len(before) + len(after):
+                return True
+        return self._rest.match(name) is not None
+
+
+_CAPITAL = NamePatterns(names.CAPITAL_FILES)
+_DOTNET_TESTS = lazy(r"(?i).*[._-]?(?:unit|integration|functional)?tests?\Z")
+_GRADLE_TESTS = lazy(r"(?:^|/)src/(?:test|testFixtures|\w+Test)/")
+_BUILT = lazy(r"(?:^|/)build/(?:lib|bdist|temp)[^/]*/|\.(?:egg-info|dist-info)(?:/|\Z)")
+_TOOL_FOLDER = lazy("|".join(rf"(?:^|/){re.escape(folder)}/" for folder in names.TOOL_FOLDERS))
 
 
 @cache
-def of_tools(field: str) -> frozenset[str]:
-    """Return the names that the records of all tools list in a field of `Files`."""
-    return frozenset(name for tool in tools() for name in getattr(tool.files, field).split())
-
-
-@cache
-def _by_name() -> tuple[tuple[re.Pattern[str], Protection], ...]:
+def _by_name() -> tuple[tuple[NamePatterns, Protection], ...]:
     """Return the patterns of file names, in lower case, in the order in which they are asked."""
     mixed_lint = Protection("lint", "has a part that controls the type checker", mixed=True)
     mixed_runner = Protection("runner", "has a part that controls checks", mixed=True)
     hook = Protection("hook", "run automatically by git, the interpreter or the runner")
     return (
-        (_any_of(names.OWN_FILES), Protection("own", "the engine's own settings")),
-        (_any_of(of_tools("artefacts")), Protection("artefact", "built from sources, and could replace them")),
-        (_any_of((*names.HOOK_FILES, *of_tools("hooks"))), hook),
-        (_any_of(names.CI_FILES), Protection("ci", "defines what continuous integration checks")),
-        (_any_of((*names.SNAPSHOT_FILES, *of_tools("snapshots"))), _SNAPSHOT),
-        (_any_of((*names.RUNNER_FILES, *of_tools("runner"))), Protection("runner", "configures a test runner")),
-        (_any_of((*names.LINT_FILES, *of_tools("lint"))), Protection("lint", "configures a linter or a type checker")),
-        (_any_of((*names.MIXED_RUNNER_FILES, *of_tools("mixed_runner"))), mixed_runner),
-        (_any_of(of_tools("mixed_lint")), mixed_lint),
-        (_any_of((*names.SCRIPT_FILES, *of_tools("scripts"))), Protection("script", "runs checks")),
+        (NamePatterns(names.OWN_FILES), Protection("own", "the engine's own settings")),
+        (NamePatterns(of_tools("artefacts")), Protection("artefact", "built from sources, and could replace them")),
+        (NamePatterns((*names.HOOK_FILES, *of_tools("hooks"))), hook),
+        (NamePatterns(names.CI_FILES), Protection("ci", "defines what continuous integration checks")),
+        (NamePatterns((*names.SNAPSHOT_FILES, *of_tools("snapshots"))), _SNAPSHOT),
+        (NamePatterns((*names.RUNNER_FILES, *of_tools("runner"))), Protection("runner", "configures a test runner")),
+        (
+            NamePatterns((*names.LINT_FILES, *of_tools("lint"))),
+            Protection("lint", "configures a linter or a type checker"),
+        ),
+        (NamePatterns((*names.MIXED_RUNNER_FILES, *of_tools("mixed_runner"))), mixed_runner),
+        (NamePatterns(of_tools("mixed_lint")), mixed_lint),
+        (NamePatterns((*names.SCRIPT_FILES, *of_tools("scripts"))), Protection("script", "runs checks")),
     )
 
 
 @cache
-def _tests() -> re.Pattern[str]:
-    return _any_of(of_tools("tests"))
+def _tests() -> NamePatterns:
+    return NamePatterns(of_tools("tests"))
 
 
 @cache
-def _dependencies() -> re.Pattern[str]:
-    return _any_of(of_tools("dependencies"))
-
-
-@cache
-def _config_paths() -> tuple[str, ...]:
-    return tuple(part for tool in tools() for part in tool.files.paths)
-
-
-@cache
-def _config_folders() -> frozenset[str]:
-    return frozenset(folder for tool in tools() for folder in tool.files.folders)
+def _dependencies() -> NamePatterns:
+    return NamePatterns(of_tools("dependencies"))
 
 
 _TEST_FILE = Protection("test", "a test file")
@@ -138,7 +152,7 @@ def configures(path: str) -> bool:
 def dependencies(path: str) -> bool:
     """Return True if the file declares which packages are installed."""
     parts = path.lower().split("/")
-    named = _dependencies().match(parts[-1]) is not None
+    named = _dependencies().match(parts[-1])
     return named or (len(parts) > 1 and parts[-2] == "requirements" and parts[-1].endswith((".txt", ".in")))
 
 
@@ -174,7 +188,7 @@ def on_path(path: str) -> bool:
 def _by_run(path: str, folders: tuple[str, ...]) -> Protection | None:
     if any(_contains_run(folders, run) for run in names.CI_FOLDERS):
         return Protection("ci", "defines what continuous integration checks")
-    if not _config_folders().isdisjoint(folders) or any(part in path for part in _config_paths()):
+    if not of_tools("folders").isdisjoint(folders) or any(part in path for part in of_tools("paths")):
         return Protection("runner", "configures the build tool that runs tests")
     return None
 
@@ -207,8 +221,8 @@ def _test_folders(ending: str) -> frozenset[str]:
 
 def _named_like_a_test(name: str) -> bool:
     if name.endswith(tuple(f".{ending}" for ending in of_tools("capital_endings"))):
-        return _CAPITAL.match(name) is not None
-    return _tests().match(name.lower()) is not None
+        return _CAPITAL.match(name)
+    return _tests().match(name.lower())
 
 
 def _collected_by_folder(parts: tuple[str, ...], ending: str) -> bool:

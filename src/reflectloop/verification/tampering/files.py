@@ -15,7 +15,8 @@ from reflectloop.verification.protected import guard, runs_at_start
 from reflectloop.verification.protected.changes import shades
 from reflectloop.verification.protected.fixtures import beyond_fixtures
 from reflectloop.verification.protected.names import CODE_ENDINGS
-from reflectloop.verification.protected.paths import of_tools, shadowed
+from reflectloop.verification.protected.paths import shadowed
+from reflectloop.verification.protected.tool_names import of_tools
 from reflectloop.verification.result import ChangedFile, TamperFinding
 from reflectloop.verification.tampering import commands
 from reflectloop.verification.tampering.added import AddedLine, ending, stood

@@ -1,0 +1,121 @@
+"""Each command loads what it uses. What counts is the list of modules, never the time."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support import Repo
+
+from reflectloop.policy import checks, variables
+from reflectloop.system import patterns
+from reflectloop.verification.protected import paths
+
+_LINE = re.compile(r"^import time:[ 0-9]+\|[ 0-9]+\| +(\S+)$", re.MULTILINE)
+_LARGE = {"pydantic", "yaml", "httpx", "tomllib", "sqlite3", "reflectloop.config", "reflectloop.verification.tools"}
+_HOOK = _LARGE | {"click", "subprocess", "dataclasses", "reflectloop.secrets", "reflectloop.workspace.folders"}
+
+
+def _loaded(folder: Path, words: list[str], text: str = "") -> set[str]:
+    argv = [sys.executable, "-X", "importtime", "-m", "reflectloop", *words]
+    env = {"PATH": os.environ["PATH"], "HOME": str(folder), "LANG": "C.UTF-8"}
+    ended = subprocess.run(argv, cwd=folder, env=env, input=text, capture_output=True, text=True, check=True)
+    return set(_LINE.findall(ended.stderr))
+
+
+def _bash(folder: Path) -> str:
+    return json.dumps({"cwd": str(folder), "tool_name": "Bash", "tool_input": {"command": "git status | head -3"}})
+
+
+def _edit(folder: Path) -> str:
+    return json.dumps({"cwd": str(folder), "tool_name": "Edit", "tool_input": {"file_path": "README.md"}})
+
+
+@pytest.mark.parametrize("event", [_bash, _edit])
+def test_a_hook_before_a_tool_loads_neither_click_nor_pydantic(repo: Repo, event: object) -> None:
+    assert callable(event)
+    loaded = _loaded(repo.path, ["hook", "PreToolUse"], event(repo.path))
+    assert "reflectloop.hooks.tool_calls" in loaded  # it did judge
+    assert not loaded & _HOOK
+
+
+def _patterns(value: object, depth: int = 3) -> Iterator[object]:
+    if isinstance(value, patterns._LazyPattern):
+        yield value
+    elif isinstance(value, (tuple, list, frozenset)) and depth:
+        for item in value:
+            yield from _patterns(item, depth - 1)
+    elif isinstance(value, dict) and depth:
+        for item in (*value, *value.values()):
+            yield from _patterns(item, depth - 1)
+
+
+def test_every_pattern_that_is_compiled_on_first_use_compiles() -> None:
+    import importlib
+    import pkgutil
+
+    import reflectloop
+
+    seen = 0
+    for module in pkgutil.walk_packages(reflectloop.__path__, "reflectloop."):
+        if ".sample" in module.name or module.name.endswith("__main__") or ".inside" in module.name:
+            continue
+        for value in vars(importlib.import_module(module.name)).values():
+            for lazy in _patterns(value):
+                assert lazy.groups >= 0  # type: ignore[attr-defined]
+                seen += 1
+    assert seen > 50
+    assert not list(_patterns(checks.CHECKS))
+    assert variables.is_watched("CARGO_TARGET_X_RUNNER")
+
+
+def test_a_lazy_pattern_answers_as_a_compiled_one_does() -> None:
+    lazy, compiled = patterns.lazy(r"(?i)a(\d+)", re.ASCII), re.compile(r"(?i)a(\d+)", re.ASCII)
+    assert lazy.findall("a1 A22 b3") == compiled.findall("a1 A22 b3")
+    assert lazy.sub("x", "a1 b") == "x b"
+    assert lazy.groups == 1
+    assert lazy.flags == compiled.flags
+    assert lazy.pattern == compiled.pattern
+
+
+@pytest.mark.parametrize("name", ["a_test.go", "x.spec.mts", "tsconfig.base.json", "Makefile", "a", "", "test_.py"])
+def test_patterns_of_names_match_as_their_regular_expressions_do(name: str) -> None:
+    from fnmatch import fnmatchcase
+
+    globs = ("*_test.go", "*.spec.[cm]ts", "tsconfig*.json", "makefile", "test_*.py", "?")
+    assert paths.NamePatterns(globs).match(name) == any(fnmatchcase(name, glob) for glob in globs)
+
+
+def test_the_options_of_a_hook_count_without_click(repo: Repo) -> None:
+    argv = [
+        sys.executable,
+        "-m",
+        "reflectloop",
+        "hook",
+        "preToolUse",
+        "--client",
+        "cursor",
+        "--project",
+        str(repo.path),
+    ]
+    env = {"PATH": os.environ["PATH"], "HOME": str(repo.path)}
+    question = json.dumps({"tool_name": "Shell", "tool_input": {"command": "rm -rf /"}})
+    ended = subprocess.run(argv, cwd="/", env=env, input=question, capture_output=True, text=True, check=True)
+    assert json.loads(ended.stdout)["permission"] == "deny"
+
+
+def test_click_reads_a_hook_that_is_called_in_another_form(repo: Repo) -> None:
+    argv = [sys.executable, "-m", "reflectloop", "hook", "PreToolUse", "--client=codex"]
+    env = {"PATH": os.environ["PATH"], "HOME": str(repo.path)}
+    question = json.dumps({"cwd": str(repo.path), "tool_name": "Bash", "tool_input": {"command": "rm -rf /"}})
+    ended = subprocess.run(argv, cwd=repo.path, env=env, input=question, capture_output=True, text=True, check=True)
+    assert json.loads(ended.stdout)["hookSpecificOutput"]["permissionDecision"] == "deny"
+    wrong = subprocess.run([*argv[:-1], "--limit", "soon"], env=env, capture_output=True, text=True, check=False)
+    assert wrong.returncode == 2
+    assert "soon" in wrong.stderr
