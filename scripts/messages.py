@@ -7,6 +7,7 @@ source has any more. Exits 1 if there is such an entry, since nobody would ever 
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import sys
 import tomllib
@@ -14,9 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import click
 import yaml
 
 from reflectloop import languages
+from reflectloop.cli.main import cli
 from reflectloop.languages import catalogue
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "reflectloop"
@@ -32,7 +35,7 @@ FOR_PROGRAMS = (
     "plan/tool_names.py",
     "plan/model.py",
 )
-_NOT_SHOWN = ("help", "description", "metavar", "pattern")  # arguments that the help and the settings describe
+_NOT_SHOWN = ("help", "description", "metavar", "pattern")  # arguments that the help or the settings have
 
 
 class SourceMessage(NamedTuple):
@@ -41,7 +44,7 @@ class SourceMessage(NamedTuple):
 
 
 def source_messages(*parts: str) -> Iterator[SourceMessage]:
-    """Yield every text of the source that is not a docstring, a help text or a pattern."""
+    """Yield every text of the source that is not a docstring, a help text (see `help_messages`) or a pattern."""
     for path in sorted(SOURCE.rglob("*.py")):
         name = path.relative_to(SOURCE).as_posix()
         if (
@@ -56,6 +59,35 @@ def source_messages(*parts: str) -> Iterator[SourceMessage]:
                 text = None if node in hidden else _text(node)
                 if text is not None:
                     yield SourceMessage(f"{name}:{getattr(node, 'lineno', 0)}", text)
+
+
+def help_messages() -> Iterator[SourceMessage]:
+    """Yield the texts of the help: paragraphs, summaries, options."""
+    context = click.Context(cli, info_name="reflectloop")
+    commands: list[tuple[click.Context, click.Command]] = [(context, cli)]
+    while commands:
+        context, command = commands.pop()
+        is_listed = context.parent is not None and context.parent.parent is not None  # under a group of its own
+        summary = [command.get_short_help_str(limit=1000)] if is_listed else []
+        for text in (*_help_texts(command), *summary):
+            yield SourceMessage(f"--help:{context.command_path}", text)
+        if isinstance(command, click.Group):
+            for name in command.list_commands(context):
+                below = command.get_command(context, name)
+                assert below is not None
+                commands.append((click.Context(below, info_name=name, parent=context), below))
+
+
+def _help_texts(command: click.Command) -> Iterator[str]:
+    for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
+        is_raw = paragraph.startswith("\b\n")
+        for line in paragraph.split("\n")[1:] if is_raw else [paragraph.replace("\n", " ")]:
+            yield re.sub(r"^(Example|Start|Then|More)(: +).*", r"\1\2{command}", line)
+    for option in command.params:
+        if isinstance(option, click.Option):
+            yield option.help or ""
+            if isinstance(option.show_default, str):
+                yield f"({option.show_default})"
 
 
 def rule_messages(*parts: str) -> Iterator[SourceMessage]:
@@ -150,7 +182,7 @@ def of_libraries(language: str) -> dict[str, str | dict[str, str]]:
 
 def stale(language: str) -> list[str]:
     """Return the entries of a language that are no message of the source."""
-    source = (*source_messages(), *rule_messages())
+    source = (*source_messages(), *rule_messages(), *help_messages())
     known = {catalogue.shape(message.text).strip() for message in source}
     known |= {text.replace("_", " ") for text in known if text.islower()}  # codes are shown as words
     known |= {line.strip() for text in list(known) if "\n" in text for line in text.split("\n")}
@@ -163,10 +195,14 @@ def missing(language: str, *parts: str) -> list[SourceMessage]:
     known = {catalogue.shape(key).strip() for key in entries(language)}
     out = {
         catalogue.shape(message.text): message
-        for message in (*source_messages(*parts), *rule_messages(*parts))
+        for message in (*source_messages(*parts), *rule_messages(*parts), *_help_of(*parts))
         if is_sentence(message.text) and catalogue.shape(message.text).strip() not in known
     }
     return sorted(out.values(), key=lambda message: message.place)
+
+
+def _help_of(*parts: str) -> Iterator[SourceMessage]:
+    return help_messages() if not parts or "cli/" in parts else iter(())
 
 
 def prune(language: str) -> None:

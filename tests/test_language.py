@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from reflectloop import languages
+from reflectloop.cli.help_pages import columns
 from reflectloop.languages import catalogue
 from support import Repo
 
@@ -114,3 +115,28 @@ def test_the_next_command_is_no_value_of_a_message(chinese: catalogue.Catalogue)
         chinese.line(line)
         == '下一步：在 reflectloop.toml 的 [roles] 下写 executor = "NAME"；可用的见：reflectloop agents'
     )
+
+
+def test_the_help_of_every_command_is_chinese() -> None:
+    missing = [message for message in messages.missing("zh", "cli/") if message.place.startswith("--help:")]
+    assert missing == [], "add them to src/reflectloop/languages/zh/help.toml"
+    said = [message.text for message in messages.help_messages()]
+    assert "Judge the working tree as it is (the default)." in said  # an option
+    assert "RUN may be a verification, and STEP one of its checks." in said  # a later paragraph
+    assert "Record a lesson." in said  # a summary in the list of a group
+
+
+def test_a_help_page_is_wrapped_by_the_width_of_its_characters(repo: Repo) -> None:
+    page = repo.run("help", "verify", env=_CHINESE | {"COLUMNS": "60"}).stdout
+    assert "判定某个分支的改动。" in page
+    assert "示例：reflectloop verify --base main" in page
+    assert max(map(columns, page.splitlines())) <= 60
+    assert not [line for line in page.splitlines() if line.strip()[:1] in tuple("，。；：、）”")]
+
+
+def test_the_help_speaks_the_language_of_the_flag_and_of_the_settings(repo: Repo) -> None:
+    assert "记录一条经验。" in repo.run("lessons", "--help", "--language", "zh").stdout
+    assert "记录一条经验。" in repo.run("lessons", "--language=zh", "add", "-h").stdout
+    repo.write("reflectloop.toml", '[output]\nlanguage = "zh"\n')
+    assert "记录一条经验。" in repo.run("lessons", "--help").stdout
+    assert "Record a lesson." in repo.run("lessons", "--help", "--language", "en").stdout

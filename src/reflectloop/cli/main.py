@@ -7,13 +7,14 @@ import importlib
 import io
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 import click
 from click.shell_completion import CompletionItem
 
 import reflectloop
+from reflectloop.cli import help_pages
 
 
 class CommandEntry(NamedTuple):
@@ -121,30 +122,7 @@ _OTHER_NAMES = {
 _LARGE = frozenset({"run", "retry", "resume", "tr", "review", "verify", "gate"})
 
 
-class HelpFormatter(click.HelpFormatter):
-    """Writes the help in the language of the user's locale."""
-
-    @staticmethod
-    def _text(text: str) -> str:
-        from reflectloop import languages
-
-        languages.use_setting(languages.AUTO)
-        return languages.document(text)
-
-    def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
-        super().write_usage(prog, args, prefix if prefix is not None else f"{self._text('Usage')}: ")
-
-    def write_heading(self, heading: str) -> None:
-        super().write_heading(self._text(heading))
-
-    def write_text(self, text: str) -> None:
-        super().write_text("\n\n".join(self._text(part) for part in text.split("\n\n")))
-
-    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
-        super().write_dl([(first, self._text(second)) for first, second in rows], col_max, col_spacing)
-
-
-click.Context.formatter_class = HelpFormatter
+click.Context.formatter_class = help_pages.HelpFormatter
 
 
 class SuggestingGroup(click.Group):
@@ -160,6 +138,10 @@ class SuggestingGroup(click.Group):
         if name and name not in known and not name.startswith("-"):
             raise click.UsageError(f"There is no command '{name}'. {self._hint(ctx, name, known)}", ctx)
         return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        help_pages.write_commands([(name, command) for name, command in commands if command], formatter)
 
     def _hint(self, ctx: click.Context, name: str, known: list[str]) -> str:
         if name in self.other_names:
@@ -207,10 +189,7 @@ def _showing_start(name: str) -> Iterator[None]:
     if not shown or not {"--json", "--help", "-h"}.isdisjoint(sys.argv):
         yield
         return
-    from reflectloop import languages
-
-    languages.use_setting(languages.AUTO)
-    sys.stderr.write(languages.line("starting"))
+    sys.stderr.write(help_pages.translated("starting"))
     sys.stderr.flush()
     try:
         yield
@@ -236,6 +215,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:], "--help"]
+    arguments = help_pages.choose_language(arguments)
     if sys.platform == "win32":
         sys.exit("reflectloop needs Linux; on Windows run it inside WSL")
     try:
@@ -286,9 +266,6 @@ def _report_usage(usage: click.ClickException, arguments: list[str]) -> int:
 
 
 def _show_usage(usage: click.ClickException) -> None:
-    from reflectloop import languages
-
     shown = io.StringIO()
     usage.show(shown)
-    languages.use_setting(languages.AUTO)
-    click.echo(languages.document(shown.getvalue()), err=True, nl=False)
+    click.echo(help_pages.translated(shown.getvalue()), err=True, nl=False)

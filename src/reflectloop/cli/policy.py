@@ -33,6 +33,7 @@ def policy(words: tuple[str, ...], jsonl: bool, project_dir: Path) -> Answer | N
     \b
     explain COMMAND…  show each part of it, what starts the part, and the rule with its samples
     rules             list the active rules
+
     \b
     Example: reflectloop policy 'pytest; rm -rf ~'
     """

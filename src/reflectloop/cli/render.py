@@ -9,7 +9,6 @@ import json
 import os
 import sys
 import traceback
-import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import click
 
 from reflectloop import languages, secrets, trust
 from reflectloop.artifacts.envelope import Envelope, of_error
+from reflectloop.cli.help_pages import columns
 from reflectloop.errors import Internal, InvalidInput, NoSpace, ReflectloopError
 from reflectloop.system import clock, files, terminal
 
@@ -295,11 +295,6 @@ def paint(colour: str, text: str) -> str:
     """Return text in a colour if standard error is a terminal and NO_COLOR is not set."""
     wanted = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
     return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if wanted else text
-
-
-def columns(text: str) -> int:
-    """Return the width of a text on a terminal, where Chinese characters are wide."""
-    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
 
 
 def fit(text: str, width: int) -> str:

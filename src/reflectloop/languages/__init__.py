@@ -72,8 +72,13 @@ def use_answer_of(ask: Callable[[], str]) -> None:
 
 def use_setting(name: str) -> None:
     """Speak the language of the settings unless one was chosen already."""
-    if _choice.name is None and _choice.ask is None:
+    if not is_chosen():
         use(name)
+
+
+def is_chosen() -> bool:
+    """Return whether a language was chosen, or will be by the settings."""
+    return _choice.name is not None or _choice.ask is not None
 
 
 def chosen() -> str:
