@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support import Repo
 
 from reflectloop.policy import checks, variables
 from reflectloop.system import patterns
 from reflectloop.verification.protected import paths
+from support import Repo
 
 _LINE = re.compile(r"^import time:[ 0-9]+\|[ 0-9]+\| +(\S+)$", re.MULTILINE)
 _LARGE = {"pydantic", "yaml", "httpx", "tomllib", "sqlite3", "reflectloop.config", "reflectloop.verification.tools"}

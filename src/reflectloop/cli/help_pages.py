@@ -87,9 +87,9 @@ def _setting() -> str | None:
     home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111
     for path in (project, Path(home, "reflectloop", "config.toml")):
         if path is not None and path.is_file() and b"language" in path.read_bytes():
-            from reflectloop import config
+            from reflectloop import settings_files
 
-            return config.language(project.parent if project else here)
+            return settings_files.language(project.parent if project else here)
     return None
 
 
