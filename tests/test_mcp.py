@@ -60,7 +60,7 @@ async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     assert isinstance(answer, CallToolResult)
     content = answer.structured_content
     assert isinstance(content, dict), answer
-    return {**content, "refused": bool(answer.is_error)}
+    return {"ok": None, "error": None, **content, "refused": bool(answer.is_error)}
 
 
 def code(answer: dict[str, Any]) -> str:

@@ -26,6 +26,7 @@ _MOST_RUNS = 20
 _MOST_WORKS = 10
 _LARGEST = 1 << 20  # characters of a resource
 _POLL_AFTER_S = 15
+_LONG = ("verify", "gate", "run_plan")
 _using = threading.RLock()  # settings and the list of secrets are those of the process
 
 
@@ -65,10 +66,6 @@ class ProjectReader:
             work=[in_short(work) for work in shown],
             next=state["next"],
         )
-
-    def work(self, handle: str) -> WorkReply:
-        """Return the state of a work, with its result if it has ended."""
-        return in_full(self.works().look(handle))
 
     def next(self) -> NextReply:
         """Return the next command: the way out of a failure, or what the status says."""
@@ -143,6 +140,11 @@ def in_short(work: Work) -> WorkReply:
     """Return the state of a work without its data."""
     reply = in_full(work)
     return reply.model_copy(update={"data": None, "data_left_out": reply.data is not None or reply.data_left_out})
+
+
+def reply_of(work: Work, *, details: bool) -> WorkReply:
+    """Return the state of a work; the data of a verdict or a run only if asked for, since it is long."""
+    return in_full(work) if details or work.tool not in _LONG else in_short(work)
 
 
 def in_full(work: Work) -> WorkReply:

@@ -11,6 +11,7 @@ from reflectloop.system import files
 
 LARGEST_DATA = 48_000  # characters of a command's data in one reply
 _MOST_REASONS = 30
+_MOST_FAILURES = 10
 _LONGEST_REASON = 1000
 
 
@@ -45,8 +46,9 @@ class WorkReply(ToolReply):
     level: str | None = Field(default=None, description="The level of the evidence.")
     run_id: str | None = None
     reasons: list[str] = Field(default=[], description="Why the change did not pass.")
+    failures: list[str] = Field(default=[], description="Where the failing tests failed, and with which words.")
     data: dict[str, Any] | None = Field(default=None, description="As the command prints it with --json.")
-    data_left_out: bool = Field(default=False, description="True if the data was too long for a reply.")
+    data_left_out: bool = Field(default=False, description="True if there is data: ask for details, or it is too long.")
     warnings: list[str] = []
     seconds: float = 0
     poll_after_s: int | None = Field(default=None, description="Call `status` with the handle after this time.")
@@ -116,6 +118,7 @@ def of_document(reply: WorkReply, document: dict[str, Any]) -> WorkReply:
         "next": envelope.get("next"),
         "warnings": envelope.get("warnings") or [],
         "reasons": _reasons(facts),
+        "failures": _failures(facts),
         **_bounded(facts if data is None or facts else {"items": data}),
     }
     if envelope.get("status") == "ERROR":
@@ -142,6 +145,19 @@ def _bounded(data: dict[str, Any]) -> dict[str, Any]:
         return {"data": None}
     long = len(files.json_text(data, indent=None)) > LARGEST_DATA
     return {"data": None if long else data, "data_left_out": long}
+
+
+def _failures(data: dict[str, Any]) -> list[str]:
+    """Return where the tests of a verdict failed on the change."""
+    checks = data.get("checks")
+    details = [
+        detail
+        for check in (checks if isinstance(checks, list) else [])
+        for detail in (check.get("sealed") or {}).get("details", [])
+        if detail.get("test") or detail.get("severity") == "error"
+    ]
+    texts = [f"{item.get('file')}:{item.get('line')}: {item.get('error')}" for item in details[:_MOST_FAILURES]]
+    return [text[:_LONGEST_REASON] for text in texts]
 
 
 def _reasons(data: dict[str, Any]) -> list[str]:

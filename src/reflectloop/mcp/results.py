@@ -21,7 +21,8 @@ def result(reply: ToolReply, *, refused: bool = False) -> CallToolResult:
     """Return a reply as a result; `refused` marks a call that was not carried out."""
     redact = secrets.current_detector().redact
     short = reply.model_dump(mode="json", exclude_defaults=True)
-    complete = json.loads(redact(files.json_text(reply.model_dump(mode="json"), indent=None)))
+    # Clients show it to their model, so it has no fields that say nothing.
+    complete = json.loads(redact(files.json_text(reply.model_dump(mode="json", exclude_none=True), indent=None)))
     text = TextContent(type="text", text=redact(files.json_text(short, indent=None)))
     return CallToolResult(content=[text], structured_content=complete, is_error=refused)
 

@@ -15,7 +15,7 @@ from reflectloop.errors import InvalidInput
 from reflectloop.fileops import json_from_text
 from reflectloop.lessons.lesson_recall import Moment
 from reflectloop.mcp.commands import CommandWords
-from reflectloop.mcp.reading import ProjectReader, in_full
+from reflectloop.mcp.reading import ProjectReader, in_full, reply_of
 from reflectloop.mcp.replies import ContextReply, NextReply, ProjectReply, RecallReply, ToolReply, WorkReply
 from reflectloop.mcp.results import guarded
 from reflectloop.mcp.work import Work
@@ -37,6 +37,7 @@ Wait = Annotated[
     float,
     Field(ge=0, le=_LONGEST_WAIT_S, description="Seconds to wait for the end; then a handle for `status` is returned."),
 ]
+Details = Annotated[bool, Field(description="Return all data of the command, which is long.")]
 Name = Annotated[str, Field(max_length=4096)]
 _READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 _RUNS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False)
@@ -61,13 +62,15 @@ class ToolSet:
 
     # Reading ---------------------------------------------------------------------------------------------------------
 
-    async def status(self, ctx: Client, handle: Name | None = None, wait_s: Wait = 0) -> ProjectResult:
+    async def status(
+        self, ctx: Client, handle: Name | None = None, details: Details = False, wait_s: Wait = 0
+    ) -> ProjectResult:
         """Show the current task, its runs, the latch and the next command; with a handle, what became of that work."""
 
         async def act() -> ToolReply:
             if handle is None:
                 return await to_thread.run_sync(self.reader.project)
-            work = in_full(await self._wait(ctx, handle, wait_s))
+            work = reply_of(await self._wait(ctx, handle, wait_s), details=details)
             return ProjectReply(project=str(self.reader.root), work=[work], error=work.error, next=work.next)
 
         return await guarded(ProjectReply, act)
@@ -106,6 +109,7 @@ class ToolSet:
         ] = None,
         checks: Annotated[list[Name], Field(max_length=50, description="Only these checks.")] = [],  # noqa: B006
         session: Annotated[Name | None, Field(description="An agent's session to judge, or latest.")] = None,
+        details: Details = False,
         wait_s: Wait = 50,
     ) -> WorkResult:
         """Verify a change with the project's own checks in fresh copies; without patch and branch the working tree."""
@@ -114,7 +118,7 @@ class ToolSet:
             change = self.words.change(base, patch, branch)
             return self.words.verify(change, track=track, checks=checks, session=session)
 
-        return await self._work(ctx, "verify", words, wait_s)
+        return await self._work(ctx, "verify", words, wait_s, details=details)
 
     async def gate(
         self,
@@ -124,6 +128,7 @@ class ToolSet:
         patch: Name | None = None,
         branch: Name | None = None,
         report: Annotated[Name | None, Field(description="The author's report; it proves nothing.")] = None,
+        details: Details = False,
         wait_s: Wait = 50,
     ) -> WorkResult:
         """Put a change and its contract through the four gates: rules, proof, insight, retention."""
@@ -131,7 +136,7 @@ class ToolSet:
         def words() -> list[str]:
             return self.words.gate(contract, self.words.change(base, patch, branch), report=report)
 
-        return await self._work(ctx, "gate", words, wait_s)
+        return await self._work(ctx, "gate", words, wait_s, details=details)
 
     async def run_plan(
         self,
@@ -139,11 +144,12 @@ class ToolSet:
         plan: Annotated[Name | None, Field(description="A plan file of the project; default: the project's.")] = None,
         new_task: Annotated[bool, Field(description="Open a new task, even if one is open for this plan.")] = False,
         jobs: Annotated[int | None, Field(ge=1, le=64, description="Steps of a batch at once.")] = None,
+        details: Details = False,
         wait_s: Wait = 50,
     ) -> WorkResult:
         """Run a plan in an isolated copy of the project; it goes on when the client ends."""
         return await self._work(
-            ctx, "run_plan", lambda: self.words.run_plan(plan, new_task=new_task, jobs=jobs), wait_s
+            ctx, "run_plan", lambda: self.words.run_plan(plan, new_task=new_task, jobs=jobs), wait_s, details=details
         )
 
     async def fileops(
@@ -216,6 +222,8 @@ class ToolSet:
         words: Callable[[], list[str]],
         wait_s: float,
         content: Callable[[], bytes] | None = None,
+        *,
+        details: bool = True,
     ) -> CallToolResult:
         """Start a command, and return its result if it ends in time, or else its handle."""
 
@@ -224,7 +232,7 @@ class ToolSet:
 
         async def act() -> ToolReply:
             handle = await to_thread.run_sync(start)
-            return in_full(await self._wait(ctx, handle, wait_s))
+            return reply_of(await self._wait(ctx, handle, wait_s), details=details)
 
         return await guarded(WorkReply, act)
 
