@@ -34,6 +34,7 @@ _NO_MESSAGES = {
     "engine/agent_tasks/attempt_reflection.py",
     "engine/steps/syntax_tools.py",  # patterns of compilers' own messages
     "hooks/fragments.py",
+    "hooks/plugin.py",
     "hooks/reading_commands.py",
     "reflection/warnings.py",
     "terms.py",

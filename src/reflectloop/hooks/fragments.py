@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
-Scope = Literal["project", "user"]
+Scope = Literal["project", "user", "plugin"]
 
 _STOP_LIMIT_S = 600
 _TOOL_LIMIT_S = 60

@@ -26,8 +26,13 @@ def read(path: Path) -> tuple[bytes | None, dict[str, Any]]:
         return None, {}
     except OSError as fault:
         raise InvalidInput(f"{path} cannot be read: {fault.strerror or fault}", next_step=f"look at {path}") from fault
-    if not raw.strip():
-        return raw, {}
+    return raw, parse(path, raw)
+
+
+def parse(path: Path, raw: bytes | None) -> dict[str, Any]:
+    """Return the object in a settings file; an empty one if there is nothing in it."""
+    if raw is None or not raw.strip():
+        return {}
     try:
         document = json.loads(raw.decode("utf-8"), object_pairs_hook=_unique)
     except (ValueError, RecursionError) as fault:
@@ -35,7 +40,7 @@ def read(path: Path) -> tuple[bytes | None, dict[str, Any]]:
         raise InvalidInput(text, next_step="mend it, then run this again") from fault
     if not isinstance(document, dict):
         raise InvalidInput(f"{path} holds no JSON object", next_step="mend it, then run this again")
-    return raw, document
+    return document
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

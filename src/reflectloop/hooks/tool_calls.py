@@ -18,6 +18,7 @@ _OWN = (".reflectloop/**",)
 _HOOK_FILES = (
     *(".claude/settings.json", ".claude/settings.local.json", ".codex/hooks.json", ".codex/config.toml"),
     *(".cursor/hooks.json", ".github/hooks/*.json", "**/hooks/hooks.json", ".git/hooks/**"),
+    ".agents/plugins/*/hooks.json",
 )
 _LARGEST_OUTPUT = 4 << 20  # characters of a tool's output that are searched
 _LARGEST_FILE = 4 << 20  # bytes

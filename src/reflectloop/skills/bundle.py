@@ -71,6 +71,11 @@ def _files(folder: Traversable, above: str) -> Iterator[tuple[str, bytes]]:
             yield name, item.read_bytes()
 
 
+def page(name: str) -> str:
+    """Return a text that goes into a file of a client: the block of AGENTS.md, the README and licence of the plugin."""
+    return _own("pages").joinpath(name).read_text(encoding="utf-8")
+
+
 def subagents() -> list[Subagent]:
     """Return the definitions of all subagents, by name."""
     texts = {item.name: item.read_text(encoding="utf-8") for item in _own("agents").iterdir()}

@@ -1,0 +1,103 @@
+"""The files that each client gets besides its hooks: skills, subagents, a block in AGENTS.md, the hook of git."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from reflectloop.errors import InvalidInput
+from reflectloop.hooks import plugin
+from reflectloop.hooks.fragments import SETTINGS, Scope
+from reflectloop.hooks.pieces import Piece
+from reflectloop.skills import bundle
+from reflectloop.skills.bundle import Subagent
+from reflectloop.system import process
+
+CLIENTS = ("claude", "codex", "agents", "cursor", "copilot", "antigravity", "git")
+_SHARED = ".agents/skills"  # Codex, Cursor, Copilot and others read it, in a project and in the home folder
+
+
+def _without_tools(agent: Subagent) -> str:
+    head = f"---\nname: {agent.name}\ndescription: {json.dumps(agent.description, ensure_ascii=False)}\n---\n\n"
+    return head + agent.text
+
+
+def toml(agent: Subagent) -> str:
+    """Return a definition as Codex reads it. A JSON string is a TOML string."""
+    name, description = (json.dumps(text, ensure_ascii=False) for text in (agent.name, agent.description))
+    return f"name = {name}\ndescription = {description}\ndeveloper_instructions = '''\n{agent.text}'''\n"
+
+
+class ClientFolders(NamedTuple):
+    """Where a client looks for skills and subagents, and the form of a subagent's definition."""
+
+    skills: str
+    agents: Mapping[Scope, str] = {}
+    ending: str = ".md"
+    form: Callable[[Subagent], str] = _without_tools
+
+
+def _both(folder: str) -> dict[Scope, str]:
+    return {"project": folder, "user": folder}
+
+
+FOLDERS: Mapping[str, ClientFolders] = {
+    "claude": ClientFolders(".claude/skills", _both(".claude/agents"), form=plugin.agent_page),
+    "codex": ClientFolders(_SHARED, _both(".codex/agents"), ".toml", toml),
+    "cursor": ClientFolders(_SHARED, _both(".cursor/agents")),
+    "copilot": ClientFolders(_SHARED, {"project": ".github/agents", "user": ".copilot/agents"}, ".agent.md"),
+    "agents": ClientFolders(_SHARED),
+}
+_ANTIGRAVITY: Mapping[Scope, str] = {
+    "project": ".agents/plugins/reflectloop",
+    "user": ".gemini/config/plugins/reflectloop",
+}
+
+
+def pieces(client: str, scope: Scope, root: Path, program: str) -> list[Piece]:
+    """Return everything that an installation enters, the hooks first."""
+    return [item._replace(path=Path(os.path.realpath(item.path))) for item in _pieces(client, scope, root, program)]
+
+
+def _pieces(client: str, scope: Scope, root: Path, program: str) -> Iterator[Piece]:
+    if scope == "plugin":
+        yield from _files(root, plugin.files(program))
+        return
+    if client == "git":
+        yield _push_hook(scope, root, program)
+        return
+    if client == "antigravity":
+        yield from _files(root / _ANTIGRAVITY[scope], plugin.antigravity(program))
+        return
+    if client in SETTINGS:
+        settings = SETTINGS[client]
+        yield Piece(root / settings.files[scope], tuple(settings.fragments(program)))
+    if client == "agents" and scope == "project":
+        yield Piece(root / "AGENTS.md", block="\n" + bundle.page("agents.md"))
+    folders = FOLDERS[client]
+    for name, data in bundle.skill_files().items():
+        yield Piece(root / folders.skills / name, content=data, unit=f"{folders.skills}/{name.partition('/')[0]}")
+    for agent in bundle.subagents() if folders.agents else ():
+        path = f"{folders.agents[scope]}/{agent.name}{folders.ending}"
+        yield Piece(root / path, content=folders.form(agent).encode(), unit=path)
+
+
+def _files(folder: Path, contents: Mapping[str, bytes]) -> Iterator[Piece]:
+    for name, data in contents.items():
+        yield Piece(folder / name, content=data, unit=str(folder))
+
+
+def _push_hook(scope: Scope, root: Path, program: str) -> Piece:
+    """Return the hook that git runs before a push, in the folder that git takes hooks from."""
+    if scope != "project":
+        raise InvalidInput("the hook before a push is installed in a project", next_step="reflectloop install git")
+    done = process.capture(["git", "rev-parse", "--git-path", "hooks"], cwd=root)
+    if done.code != 0:
+        raise InvalidInput(f"{root} is no git repository", next_step="git init")
+    folder = root / done.stdout.decode("utf-8", "surrogateescape").rstrip("\n")
+    text = f"#!/bin/sh\nexec {shlex.quote(program)} hook pre-push --client git\n"
+    return Piece(folder / "pre-push", content=text.encode(), mode=0o777, unit=str(folder / "pre-push"))
