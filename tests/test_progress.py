@@ -145,7 +145,7 @@ class TerminalText(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize(("argv", "shown"), [(["verify"], True), (["verify", "--json"], False), (["status"], False)])
+@pytest.mark.parametrize(("argv", "shown"), [(["run"], True), (["run", "--json"], False), (["status"], False)])
 def test_a_large_command_shows_a_word_while_it_is_loaded(
     monkeypatch: pytest.MonkeyPatch, argv: list[str], shown: bool
 ) -> None:

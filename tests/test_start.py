@@ -45,6 +45,20 @@ def test_a_hook_before_a_tool_loads_neither_click_nor_pydantic(repo: Repo, event
     assert not loaded & _HOOK
 
 
+def test_looking_at_a_task_builds_no_model(repo: Repo) -> None:
+    loaded = _loaded(repo.path, ["status"])
+    assert "reflectloop.state.fold" in loaded
+    assert not loaded & (_LARGE - {"tomllib"})
+    assert not {name for name in loaded if name.startswith(("reflectloop.engine", "reflectloop.sandbox"))}
+
+
+def test_the_help_of_verify_does_not_load_the_engine(repo: Repo) -> None:
+    loaded = _loaded(repo.path, ["verify", "--help"])
+    assert "click" in loaded
+    assert not loaded & _LARGE
+    assert not {name for name in loaded if name.startswith(("reflectloop.engine", "reflectloop.verification"))}
+
+
 def _patterns(value: object, depth: int = 3) -> Iterator[object]:
     if isinstance(value, patterns._LazyPattern):
         yield value

@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from reflectloop.artifacts import views
+from reflectloop.artifacts import edited_views, views
 from reflectloop.errors import StateDamaged
 from reflectloop.state import events, journal, snapshot
 from reflectloop.state.fold import RunState, StepState, Task
@@ -246,7 +246,7 @@ def test_readers_never_take_a_refresh_for_an_edit(tmp_path: Path) -> None:
 
     def look() -> None:
         while not over.is_set():
-            wrong.extend(views.edited(folder))
+            wrong.extend(edited_views.edited(folder))
             assert snapshot.load_task(folder).id == "T-1"
 
     threads = [threading.Thread(target=look) for _ in range(2)]

@@ -12,6 +12,7 @@ from typing import Any
 
 from reflectloop import config, languages, secrets
 from reflectloop.artifacts import triflow
+from reflectloop.artifacts.edited_views import PUBLISHED
 from reflectloop.errors import ReflectloopError
 from reflectloop.plan.model import Plan
 from reflectloop.state import events, snapshot
@@ -26,7 +27,6 @@ from reflectloop.workspace.generated_files import HEAD, LOG, TODO
 
 _LONGEST = 200  # of a title or a reason, in a view
 _ENDED = (TaskState.DONE, TaskState.ABORTED)
-_PUBLISHED = "published.json"  # digests of the files at the top of the project
 _MARKS = {"done": "[x]", "skipped": "[-]"}
 
 
@@ -208,23 +208,8 @@ def _publish(folders: Folders, task: Task, plan: Plan | None, log: bytes) -> lis
         else:
             digests[name] = _digest(raw)
             _write(path, raw)
-    files.write_atomic(folders.own / _PUBLISHED, json.dumps(digests) + "\n")
+    files.write_atomic(folders.own / PUBLISHED, json.dumps(digests) + "\n")
     return warnings
-
-
-def edited_at_top(folders: Folders) -> list[str]:
-    """Return a warning that names the published files which somebody edited at the top of the project."""
-    try:
-        digests = json.loads((folders.own / _PUBLISHED).read_bytes())
-    except (OSError, ValueError):
-        return []
-    pairs = digests.items() if isinstance(digests, dict) else ()
-    names = [name for name, digest in pairs if _digest_of(folders.root / name) not in (None, digest)]
-    if not names:
-        return []
-    were = "were" if len(names) > 1 else "was"
-    listed = ", ".join(names)
-    return [f"{listed} at the top of the project {were} edited by hand; the edit has no effect: the journal decides"]
 
 
 def triflow_files(task: Task, plan: Plan | None) -> dict[str, bytes]:
@@ -266,30 +251,3 @@ def _digest(raw: bytes) -> str:
 def _write(path: Path, raw: bytes) -> None:
     if not path.is_file() or path.is_symlink() or path.read_bytes() != raw:
         files.write_atomic(path, raw)
-
-
-def edited(folder: Path) -> list[str]:
-    """Return a warning that names the generated files which somebody edited; empty if nobody did."""
-    # Twice: an engine may have refreshed the files between our two reads.
-    if not _changed(folder) or not (names := _changed(folder)):
-        return []
-    were = "were" if len(names) > 1 else "was"
-    return [
-        f"{', '.join(names)} of {folder.name} {were} edited by hand; the edit has no effect and will be overwritten"
-    ]
-
-
-def _changed(folder: Path) -> list[str]:
-    # The views before their digests, so that a refresh in between is not taken for an edit.
-    digests = {name: _digest_of(folder / name) for name in (TODO, LOG)}
-    wanted = snapshot.views(folder)
-    if wanted is None:
-        return [snapshot.NAME]
-    return [name for name, digest in digests.items() if digest and name in wanted and digest not in wanted[name]]
-
-
-def _digest_of(path: Path) -> str | None:
-    try:
-        return _digest(path.read_bytes()) if path.is_file() else None
-    except OSError:
-        return None

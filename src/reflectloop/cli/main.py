@@ -119,7 +119,7 @@ _OTHER_NAMES = {
 
 
 # Commands that show their progress, and load much before they can.
-_LARGE = frozenset({"run", "retry", "resume", "tr", "review", "verify", "gate"})
+_LARGE = frozenset({"run", "retry", "resume", "tr", "review", "verifying"})
 
 
 click.Context.formatter_class = help_pages.HelpFormatter
@@ -163,7 +163,7 @@ class LazyGroup(SuggestingGroup):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
-        with _showing_start(cmd_name):
+        with showing_start(cmd_name):
             module = importlib.import_module(f"reflectloop.cli.{COMMANDS[cmd_name].module}")
         command = getattr(module, cmd_name.replace("-", "_"))
         assert isinstance(command, click.Command)  # noqa: S101
@@ -183,7 +183,7 @@ class LazyGroup(SuggestingGroup):
 
 
 @contextlib.contextmanager
-def _showing_start(name: str) -> Iterator[None]:
+def showing_start(name: str) -> Iterator[None]:
     """Show a word on the terminal while a large command is loaded, which takes seconds on a busy machine."""
     shown = name in _LARGE and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
     if not shown or not {"--json", "--help", "-h"}.isdisjoint(sys.argv):

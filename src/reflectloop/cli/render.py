@@ -8,18 +8,19 @@ import functools
 import json
 import os
 import sys
-import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from reflectloop import languages, secrets, trust
-from reflectloop.artifacts.envelope import Envelope, of_error
+from reflectloop import languages
 from reflectloop.cli.help_pages import columns
 from reflectloop.errors import Internal, InvalidInput, NoSpace, ReflectloopError
 from reflectloop.system import clock, files, terminal
+
+if TYPE_CHECKING:  # pydantic models; a command that prints text needs none
+    from reflectloop.artifacts.envelope import Envelope
 
 _JSON, _DEBUG, _LANGUAGE = "reflectloop.json", "reflectloop.debug", "reflectloop.language"
 _COLOURS = {"red": "31;1", "green": "32;1", "yellow": "33", "dim": "2", "bold": "1"}
@@ -141,6 +142,8 @@ def _configured_language(project_dir: Path) -> str:
 
 def _trust_project(_context: click.Context, _option: click.Parameter, value: bool) -> None:
     if value:
+        from reflectloop import trust
+
         trust.trust_by_flag()
 
 
@@ -172,6 +175,8 @@ def render(answer: Answer) -> None:
 
 
 def _envelope(command: str, answer: Answer) -> Envelope:
+    from reflectloop.artifacts.envelope import Envelope, of_error
+
     timestamp = clock.stamp(clock.now())
     envelope = Envelope(command=command, timestamp=timestamp, status="OK")
     if answer.error:
@@ -182,9 +187,11 @@ def _envelope(command: str, answer: Answer) -> Envelope:
 
 
 def print_json(envelope: Envelope, data: Any = None) -> None:  # noqa: ANN401
+    from reflectloop import trust
+
     complete = envelope.model_copy(update={"warnings": [*envelope.warnings, *trust.notices()]})
     document = {"envelope": complete.model_dump(mode="json"), "data": data}
-    print_raw(secrets.current_detector().redact(files.json_text(document)))
+    print_raw(redacted(files.json_text(document)))
 
 
 def print_raw(line: str) -> None:
@@ -198,14 +205,20 @@ def print_raw(line: str) -> None:
             raise NoSpace("the answer could not be written: no space is left where it goes") from fault
 
 
+def redacted(text: str) -> str:
+    from reflectloop import secrets
+
+    return secrets.current_detector().redact(text)
+
+
 def echo(text: str = "", *, err: bool = False) -> None:
     """Print a line for a person in their language, redacted and safe for a terminal."""
-    click.echo(secrets.current_detector().redact(harmless(languages.line(text))), err=err)
+    click.echo(redacted(harmless(languages.line(text))), err=err)
 
 
 def echo_as_is(text: str, *, err: bool = False) -> None:
     """Print a line that a program or a person wrote, redacted and safe for a terminal."""
-    click.echo(secrets.current_detector().redact(harmless(text)), err=err)
+    click.echo(redacted(harmless(text)), err=err)
 
 
 def confirm(question: str, *, default: bool) -> bool:
@@ -221,6 +234,8 @@ def harmless(text: str) -> str:
 
 def warn_of_ignored(arguments: list[str]) -> None:
     """Print which settings were ignored. A JSON document lists them among its warnings."""
+    from reflectloop import trust
+
     if "--json" not in arguments:
         for notice in trust.notices():
             echo(f"{paint('yellow', 'warning:')} {notice}", err=True)
@@ -241,6 +256,8 @@ def answer_each_line(answer: Callable[[dict[str, Any], int], dict[str, Any]]) ->
 
 
 def report_usage_as_json(usage: click.ClickException, arguments: list[str]) -> None:
+    from reflectloop.artifacts.envelope import Envelope
+
     print_json(
         Envelope(
             command=_command_name(arguments),
@@ -266,8 +283,12 @@ def report_error(fault: Exception, arguments: list[str]) -> int:
     """Print any error as lines or JSON, and return its exit code."""
     error = fault if isinstance(fault, ReflectloopError) else Internal(f"{type(fault).__name__}: {fault}")
     if "--debug" in arguments:
-        sys.stderr.write(secrets.current_detector().redact("".join(traceback.format_exception(fault))))
+        import traceback
+
+        sys.stderr.write(redacted("".join(traceback.format_exception(fault))))
     if "--json" in arguments:
+        from reflectloop.artifacts.envelope import of_error
+
         print_json(of_error(_command_name(arguments), clock.stamp(clock.now()), error))
     else:
         for line in error_lines(error):

@@ -9,11 +9,9 @@ from typing import Any, ClassVar, Self
 
 import click
 
-from reflectloop.artifacts import next_command
 from reflectloop.cli import render
 from reflectloop.cli.render import Answer, answers, echo, echo_as_is, harmless, paint
 from reflectloop.commands import task_status
-from reflectloop.diagnosis.log_diagnosis import CheckFault
 from reflectloop.terms import OutcomeWord
 
 
@@ -129,6 +127,8 @@ def _verification_lines(shown: dict[str, Any]) -> Iterator[str]:
         base = check["base"]["summary"] if check["base"] else "not run"
         yield f"  {check['name']}: {check['left_out'] or check['sealed']['summary']}; on base: {base}"
     for fault in verdict.get("faults", ()):
+        from reflectloop.diagnosis.log_diagnosis import CheckFault
+
         yield from (f"  {line}" for line in CheckFault(**fault).lines())
     yield from (f"  log: {path}" for path in shown["logs"])
     yield f"next: {_after_verification(shown)}"
@@ -136,6 +136,8 @@ def _verification_lines(shown: dict[str, Any]) -> Iterator[str]:
 
 def _after_verification(shown: dict[str, Any]) -> str:
     if shown["outcome"] == OutcomeWord.REVIEW:
+        from reflectloop.artifacts import next_command
+
         return next_command.approve(shown["run_id"])
     return f"reflectloop log {shown['run_id']} [CHECK]"
 

@@ -2,38 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from reflectloop.cli.interrupts import as_interrupts
-from reflectloop.cli.progress import observe
-from reflectloop.cli.render import Answer, Note, answers, paint
-from reflectloop.engine.gating import gate_command, verdict_export, verify_command
-from reflectloop.engine.gating.gate_command import GateInput, GateResult
-from reflectloop.engine.gating.verify_command import VerifyRequest
-from reflectloop.errors import InvalidInput
-from reflectloop.gates.decisions import Gate
-from reflectloop.system import files
-from reflectloop.terms import Decision, Isolation, OutcomeWord, Track
-from reflectloop.verification.intended import PART
-from reflectloop.verification.probing import PROBED
-from reflectloop.verification.verdict import CheckComparison, Verdict
+from reflectloop.cli.main import showing_start
+from reflectloop.cli.render import Answer, answers
+from reflectloop.terms import Isolation, Track
 
 F = TypeVar("F", bound=Callable[..., Any])
-_GRADES = {"weakening": "red", "suspect": "yellow", "note": "dim"}
-_COLOURS = {
-    OutcomeWord.PASS: "green",
-    OutcomeWord.REVIEW: "yellow",
-    OutcomeWord.REFUSED: "red",
-    OutcomeWord.NOT_JUDGED: "yellow",
-}
-_MOST_ALIKE = 3  # notes on one file by one rule that are shown one by one
-_GATE_NAMES = {Gate.RULES: "rules", Gate.PROOF: "proof", Gate.INSIGHT: "insight", Gate.STORE: "retention"}
-_MOST = 20  # findings or reasons shown to a person
 _FILE = click.Path(path_type=Path)
 
 
@@ -115,123 +94,19 @@ def verify(
     _check_options(patch, branch, worktree=worktree)
     if session and (base or patch or branch):
         raise click.UsageError("--session has its own base: leave --base, --patch and --branch out.")
-    as_interrupts()
-    request = VerifyRequest(
-        project_dir,
-        base,
-        patch,
-        branch,
-        Track(track) if track else None,
-        checks,
-        Isolation(isolation) if isolation else None,
-        sandbox_root,
-        wait,
-        approve_file,
-        strength_min if strength_min is not None else 0 if strength else None,
-        session,
+    with showing_start("verifying"):
+        from reflectloop.cli import verifying
+
+    wanted = Track(track) if track else None
+    level = Isolation(isolation) if isolation else None
+    least = strength_min if strength_min is not None else 0 if strength else None
+    return verifying.verify(
+        verifying.VerifyRequest(
+            project_dir, base, patch, branch, wanted, checks, level, sandbox_root, wait, approve_file, least, session
+        ),
+        junit,
+        sarif,
     )
-    with observe() as observer:
-        outcome = verify_command.verify(request, observer)
-    verdict = outcome.verdict
-    if verdict is None:
-        return Answer(envelope=outcome.envelope, error=outcome.error)
-    _export(junit, verdict_export.junit(verdict))
-    _export(sarif, verdict_export.sarif(verdict))
-    lines = (
-        *_outcome_lines(verdict),
-        *_verdict_lines(verdict, outcome.envelope.warnings),
-        Note(_evidence_line(verdict, outcome.envelope.isolation)),
-        Note(f"{paint('dim', 'next:')} {outcome.envelope.next}"),
-    )
-    return Answer(verify_command.as_data(verdict), lines, envelope=outcome.envelope, error=outcome.error)
-
-
-def _export(path: Path | None, text: str) -> None:
-    if path is None:
-        return
-    try:
-        files.write_atomic(path, text)
-    except OSError as fault:
-        raise InvalidInput(f"cannot write {path}: {fault.strerror}", next_step="name another file") from fault
-
-
-def _outcome_lines(verdict: Verdict) -> Iterator[Note]:
-    """Yield the outcome, then each reason; one that a person may approve begins with its id, and comes last."""
-    word, count = verdict.outcome, len(verdict.reasons)
-    explained = {
-        OutcomeWord.PASS: "",
-        OutcomeWord.REVIEW: f": {count} finding{'s' if count > 1 else ''} for a person to approve",
-        OutcomeWord.REFUSED: "",
-        OutcomeWord.NOT_JUDGED: ": no check could judge the change",
-    }[word]
-    yield Note(f"{paint(_COLOURS[word], str(word))}{explained}")
-    for reason in sorted(verdict.reasons, key=lambda reason: bool(reason.finding))[:_MOST]:
-        mark = f"{paint('bold', reason.finding)} " if reason.finding else ""
-        yield Note(f"  {mark}{reason.text}")
-        for line in reason.details:
-            yield Note(f"      {line}")
-    if count > _MOST:
-        yield Note(f"  and {count - _MOST} more")
-    yield from (Note(f"  {line}") for line in verdict_export.failure_lines(verdict))
-    for fault in verdict_export.check_faults(verdict):
-        yield from (Note(f"  {line}") for line in fault.lines())
-    for item in verdict.approved:
-        yield Note(f"  {paint('dim', 'approved')} {item.reason.text}; {item.approval}")
-
-
-def _evidence_line(verdict: Verdict, isolation: str | None) -> str:
-    track = f", track {verdict.track}" if verdict.track else ""
-    return paint("dim", f"evidence {verdict.level}, isolation {isolation}{track}")
-
-
-def _verdict_lines(verdict: Verdict, warnings: list[str]) -> Iterator[Note]:
-    for check in verdict.checks:
-        yield Note(_check_line(check))
-    for own in verdict.own:
-        yield Note(f"  {own.check}, tests of the patch: {own.on_patch.summary}; on base: {own.on_base.summary}")
-    if verdict.strength:
-        yield Note(f"  strength: {verdict.strength}")
-        yield from (Note(f"    not noticed: {text}") for text in verdict.strength.unnoticed)
-    reasons = " ".join(reason.text for reason in (*verdict.reasons, *(item.reason for item in verdict.approved)))
-    unnamed = [
-        finding
-        for finding in verdict.findings
-        if f"{finding.what} ({finding.rule})" not in reasons and not finding.what.endswith(PART)
-    ]
-    alike = Counter((finding.path, finding.rule) for finding in unnamed)
-    single = [finding for finding in unnamed if alike[finding.path, finding.rule] <= _MOST_ALIKE]
-    for finding in single[:_MOST]:
-        place = f"{finding.path}:{finding.line}" if finding.line else finding.path
-        yield Note(f"  {paint(_GRADES[finding.grade], finding.grade)} {place}: {finding.what} ({finding.rule})")
-    for (path, rule), number in alike.items():
-        if number > _MOST_ALIKE:
-            yield Note(f"  {paint('dim', 'note')} {path}: {number} places ({rule})")
-    shown = {f"{check.check.name}: {check.left_out}" for check in verdict.checks}
-    for warning in warnings:
-        if warning.startswith(PROBED):
-            yield Note(paint("dim", f"  {warning}"))
-        elif warning not in shown:
-            yield Note(f"{paint('yellow', 'warning:')} {warning}")
-
-
-def _check_line(check: CheckComparison) -> str:
-    change = check.comparison
-    own = f"{check.check.name}: "  # some tools' summaries begin with their own name
-    on_base = check.base.summary.removeprefix(own) if check.base else "not run"
-    result = check.left_out or f"{check.sealed.summary.removeprefix(own)}; on base: {on_base}"
-    counts = [
-        text
-        for names, text in (
-            (change.fixed, f"{len(change.fixed)} fixed"),
-            (change.newly_failing, f"{len(change.newly_failing)} newly failing"),
-            (change.vanished, f"{len(change.vanished)} gone"),
-            (change.now_skipped, f"{len(change.now_skipped)} skipped now"),
-            (change.pre_existing, f"{len(change.pre_existing)} failing before and now"),
-            (change.flaky, f"{len(change.flaky)} flaky"),
-        )
-        if names
-    ]
-    return f"  {check.check.name}: {result}" + (f" ({', '.join(counts)})" if counts else "")
 
 
 @click.command()
@@ -271,9 +146,11 @@ def gate(
     Example: reflectloop gate --contract contract.yaml --branch topic --base main
     """
     _check_options(patch, branch, worktree=worktree)
-    as_interrupts()
+    with showing_start("verifying"):
+        from reflectloop.cli import verifying
+
     level = Isolation(isolation) if isolation else None
-    request = VerifyRequest(
+    request = verifying.VerifyRequest(
         project_dir,
         base,
         patch,
@@ -283,33 +160,4 @@ def gate(
         wait=wait,
         approve_file=approve_file,
     )
-    with observe() as observer:
-        result = gate_command.gate(GateInput(request, contract, report), observer)
-    return Answer(result.data, _gate_lines(result), envelope=result.envelope, error=result.error)
-
-
-def _gate_lines(result: GateResult) -> Iterator[Note]:
-    word = OutcomeWord(result.data["outcome"])
-    yield Note(paint(_COLOURS[word], str(word)))
-    for stage in result.data["gates"]:
-        outcome = OutcomeWord(stage["outcome"])
-        shown = stage["decision"] if stage["decision"] == Decision.SKIP else outcome
-        yield Note(
-            f"  {_GATE_NAMES[stage['gate']]}: {paint(_COLOURS[outcome], shown)} {stage['why_skipped'] or ''}".rstrip()
-        )
-        for reason in stage["reasons"][:_MOST]:
-            mark = f"{paint('bold', reason['finding'])} " if reason["finding"] else ""
-            repair = f"; {reason['mend']}" if reason["mend"] else ""
-            yield Note(f"    {mark}{reason['text']}{repair}")
-            yield from (Note(f"        {line}") for line in reason["details"])
-        for text in stage["feedback"]:
-            yield Note(f"    {paint('dim', 'feedback')} {text}")
-    for item in result.data["approved"]:
-        yield Note(f"  {paint('dim', 'approved')} {item['text']}; {item['approval']}")
-    for fault in verdict_export.check_faults(result.verdict) if result.verdict else ():
-        yield from (Note(line) for line in fault.lines())
-    for warning in result.envelope.warnings:
-        yield Note(f"{paint('yellow', 'warning:')} {warning}")
-    level = f"evidence {result.data['level']}, " if result.data["level"] else ""
-    yield Note(paint("dim", f"{level}report: {result.folder / 'gates.md'}"))
-    yield Note(f"{paint('dim', 'next:')} {result.envelope.next}")
+    return verifying.gate(verifying.GateInput(request, contract, report))

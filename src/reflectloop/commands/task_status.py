@@ -7,15 +7,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from reflectloop.artifacts import next_command, views
-from reflectloop.engine.tasks import task_progress
+from reflectloop.artifacts import edited_views, next_command
 from reflectloop.errors import InvalidInput, NothingToDo, StateDamaged
 from reflectloop.state import events, latch
 from reflectloop.state.fold import RunState, Task, TaskKind
 from reflectloop.state.transitions import TaskState
 from reflectloop.system import clock, files
 from reflectloop.system.git import Git, GitFailed
-from reflectloop.verification import evidence
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import patch, workspace_registry
 from reflectloop.workspace.folders import Folders, RunFolder, open_project_dirs
@@ -74,17 +72,31 @@ def status(start: Path, *, everything: bool) -> dict[str, Any]:
         "task": {"id": task.id, "title": task.title, "plan_path": task.plan_path} if task else None,
         "runs": runs,
         "verifications": shown,
-        "step": task_progress.step_of(task) if task else None,
-        "cost": task_progress.cost(folders, task) if task and task.spent else None,
+        "step": _step(task) if task and task.last_run and task.last_run.kind.is_stepwise else None,
+        "cost": _cost(folders, task) if task and task.spent else None,
         "known_fixes": _known_fixes(folders, runs),
         "workspaces": {"count": len(spaces), "bytes": sum(files.size_of(entry.folder) for entry in spaces)},
-        "warnings": [*views.edited(folders.journal(current).parent), *views.edited_at_top(folders)] if current else [],
+        "warnings": [*edited_views.edited(folders.journal(current).parent), *edited_views.edited_at_top(folders)]
+        if current
+        else [],
         "next": next_command.UNLOCK
         if stop
         else "reflectloop apply"
         if torn
         else then or _next(folders, last_task, runs),
     }
+
+
+def _step(task: Task) -> dict[str, Any] | None:
+    from reflectloop.engine.tasks import task_progress  # noqa: PLC0415 - loads the model of plans
+
+    return task_progress.step_of(task)
+
+
+def _cost(folders: Folders, task: Task) -> dict[str, Any] | None:
+    from reflectloop.engine.tasks import task_progress  # noqa: PLC0415
+
+    return task_progress.cost(folders, task)
 
 
 def _verification_data(folder: RunFolder) -> dict[str, Any]:
@@ -291,6 +303,8 @@ def log_titles(start: Path, name: str | None, logs: Sequence[Path]) -> list[str]
     """Return a title for each log: its name and, by the evidence, which run it is of and how that ended."""
     folders = open_project_dirs(start)
     folder = folders.find_verification(name) or folders.find_run(name)
+    from reflectloop.verification import evidence  # noqa: PLC0415 - only titles of sealed runs need it
+
     file = folder.path / evidence.FILE
     records = list(map(json.loads, file.read_text("utf-8").splitlines() if file.exists() else ()))
     named = {Path(record["log"]).name: record["claim"] for record in records if record.get("log")}

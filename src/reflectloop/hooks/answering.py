@@ -85,5 +85,7 @@ def _root(folder: Path) -> Path | None:
         return None
     own = inside.root / repository.OWN_FOLDER
     if own.is_symlink():
-        raise InvalidInput(f"{own} is a link that reflectloop did not make", next_step=f"look at it and remove {own}")
+        raise InvalidInput(
+            f"{own} is a link or a file that reflectloop did not make", next_step=f"look at it and remove {own}"
+        )
     return inside.root

@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from reflectloop.languages.catalogue import Catalogue, read
+if TYPE_CHECKING:  # English needs no catalogue
+    from reflectloop.languages.catalogue import Catalogue
 
 ENGLISH = "en"
 AUTO = "auto"
@@ -62,7 +63,13 @@ def use(name: str) -> None:
     _choice.ask = None
     _choice.name = from_environment() if name == AUTO else name
     known = {} if _choice.name == ENGLISH else folders()
-    _choice.catalogue = read(known[_choice.name]) if _choice.name in known else None
+    _choice.catalogue = _read(known[_choice.name]) if _choice.name in known else None
+
+
+def _read(folder: Path) -> Catalogue:
+    from reflectloop.languages.catalogue import read  # noqa: PLC0415 - English needs no catalogue
+
+    return read(folder)
 
 
 def use_answer_of(ask: Callable[[], str]) -> None:

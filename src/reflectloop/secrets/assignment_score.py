@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from reflectloop.secrets import wordlikeness
+from reflectloop.system import patterns
 
 THRESHOLD = 1.8  # chosen from the curve in docs/secrets.md
 
@@ -16,8 +17,8 @@ _LONGEST = 512
 _MIN_WEAK_VALUE = 8  # characters; the least length of a value with a weak name
 _STRONG_NAME = 1.0  # a name below this weight is weak
 
-_NAME_BEGINS = re.compile(rb"[\w.$@-]*\Z")
-_NAME_ENDS = re.compile(rb"[^\w]*([\w.$-]*)")
+_NAME_BEGINS = patterns.lazy(rb"[\w.$@-]*\Z")
+_NAME_ENDS = patterns.lazy(rb"[^\w]*([\w.$-]*)")
 _PASSWORDS = frozenset("password passwords passwd passphrase passcode pass pwd pw psw psswd passw".split())
 _SECRETS = frozenset("secret secrets token tokens apikey credential credentials creds bearer jwt nonce salt".split())
 _WEAK_NAMES = frozenset("key keys auth api session cookie sid signature login oauth authorization sign".split())
@@ -52,14 +53,14 @@ _DESCRIPTIVE_NAMES = frozenset(
     "tests require requires requirement requirements extra extras alg algs algorithms alphabet boundary locale icon "
     "startswith endswith contains icontains iexact exact".split()
 )
-_BINARY = re.compile(rb"[\x00-\x1f\x7f]|[\x80-\xbf]{4}|[\xc0-\xff]{2}")
-_VARIABLE = re.compile(rb"^[A-Z][A-Z0-9]*_[A-Z0-9_]+\Z")
+_BINARY = patterns.lazy(rb"[\x00-\x1f\x7f]|[\x80-\xbf]{4}|[\xc0-\xff]{2}")
+_VARIABLE = patterns.lazy(rb"^[A-Z][A-Z0-9]*_[A-Z0-9_]+\Z")
 _UPPER, _LOWER, _DIGITS = (each.encode() for each in (string.ascii_uppercase, string.ascii_lowercase, string.digits))
 _PUBLIC = frozenset("public pub primary foreign partition sort cache row index unique composite natural public".split())
 
 
 # A folder, as in `PWD`. A key in base64 may start with a slash too, but not with a word between two slashes.
-_FOLDER = re.compile(rb"/(?:[a-z]{2,16}|Users|Applications|Library|Volumes)(?:/[\w.@+~:-]*)+\Z")
+_FOLDER = patterns.lazy(rb"/(?:[a-z]{2,16}|Users|Applications|Library|Volumes)(?:/[\w.@+~:-]*)+\Z")
 
 
 class ValueShape(NamedTuple):
@@ -160,29 +161,29 @@ def _randomness(value: bytes, traits: ValueShape) -> float:
     return weight
 
 
-_CODE = re.compile(
+_CODE = patterns.lazy(
     rb"^[A-Za-z_$][\w$]*(?:[.:>-]+[A-Za-z_]\w*)+$|^[A-Z][A-Z_]+$|^[A-Z][A-Za-z]+$|^[a-z]+(?:_[a-z]+)+$"
     rb"|^[a-z]+(?:[A-Z][a-z]+)+$|^_*[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$|^[$@&%*!]|[()*=]"
 )
-_IDENTIFIER = re.compile(rb"(?:[a-z]{2,}|[a-z]+(?:_[a-z]+)+|[a-z]+(?:[A-Z][a-z]+)+)\d?\Z")
-_NAME_OF_CODE = re.compile(
+_IDENTIFIER = patterns.lazy(rb"(?:[a-z]{2,}|[a-z]+(?:_[a-z]+)+|[a-z]+(?:[A-Z][a-z]+)+)\d?\Z")
+_NAME_OF_CODE = patterns.lazy(
     rb"_*[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\Z|[A-Z]{3,}\d?[A-Z]*\Z|[a-z]+\d?(?:[A-Z][a-z]+)*(?:[A-Z][a-z]+\d*)\Z|[0-9a-f]{7}\Z"
 )
 # Assigns a value to a name: an operator, `is`, or the end of an element.
-_ASSIGNS = re.compile(rb"[=:>]|<-|[ \t]is\b")
-_BASE64 = re.compile(rb"[A-Za-z0-9+/]{6,}={0,2}\Z")
-_PRINTABLE = re.compile(rb"[ -~]+\Z")
-_HEX = re.compile(rb"[0-9a-f]{16,}\Z|[0-9A-F]{16,}\Z")
+_ASSIGNS = patterns.lazy(rb"[=:>]|<-|[ \t]is\b")
+_BASE64 = patterns.lazy(rb"[A-Za-z0-9+/]{6,}={0,2}\Z")
+_PRINTABLE = patterns.lazy(rb"[ -~]+\Z")
+_HEX = patterns.lazy(rb"[0-9a-f]{16,}\Z|[0-9A-F]{16,}\Z")
 # Names of algorithms and languages, and version requirements of packages.
-_KNOWN = re.compile(
+_KNOWN = patterns.lazy(
     rb"(?i)(?:(?:sha|md|rs|es|ps|hs|ed|x|aes|3?des|rsa|dsa|ec(?:dh|dsa)?|hmac|pbkdf|pbes|pkcs|crc|blake|utf|iso|base|rc|secp|a)"
     rb"[-_/.]?\d{1,5}[a-z]?\d?(?:[-_/+](?:gcm|cbc|ctr|ecb|kw|oaep|hmac|rsa|hs|sha|es|[a-z]?\d{1,4})+)*"
     rb"|(?:aes|rsa|ec|hmac|ecdh|des|chacha20)[-_](?:gcm|cbc|ctr|ecb|kw|oaep|pss|es|hmac|poly1305)"
     rb"|[a-z]{2,3}[-_][a-z]{2,4}"
     rb"|[\w.\[\]-]+[ ]?(?:[<>=~^!]=|[<>^~])[ ]?v?\d[\w.,<>=*-]*|npm:\S+)\Z"
 )
-_PATTERN = re.compile(rb"\[[^\]]{0,20}\w-\w|\(\?|[\])\w]\{\d+(?:,\d*)?\}")
-_PATHLIKE = re.compile(
+_PATTERN = patterns.lazy(rb"\[[^\]]{0,20}\w-\w|\(\?|[\])\w]\{\d+(?:,\d*)?\}")
+_PATHLIKE = patterns.lazy(
     rb"^(?:https?|ftp|file)://|^\.{0,2}/|^~/|^[A-Za-z]:\\|/.*/|^\d+(?:\.\d+)+|\.(?:py|js|json|yml|yaml|html|txt|pem|crt|key|java|go|rb|php|css|png|ipynb|md|rst|ini|cfg|conf|toml|xml|sh|tsx?|jsx|vue|svg|jpe?g|gif|pdf|zip|gz|tar|log|csv|sql|lock|map|exe|rs|kt|swift|proto|whl)$|^[#.]|@[\w-]+\.(?:com|org|net|io)"
 )
 

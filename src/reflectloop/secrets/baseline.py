@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from reflectloop.errors import InvalidInput
-from reflectloop.system import beneath, files
+from reflectloop.system import beneath, files, patterns
 
 DEFAULT = ".reflectloop-baseline.json"
-_FINGERPRINT = re.compile(r"[0-9a-f]{12}\Z")
+_FINGERPRINT = patterns.lazy(r"[0-9a-f]{12}\Z")
 
 
 def read_baseline(path: Path) -> frozenset[str]:

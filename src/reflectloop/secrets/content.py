@@ -16,7 +16,7 @@ from reflectloop.secrets import assignment_score, sqlite
 from reflectloop.secrets.detector import Detector
 from reflectloop.secrets.scanner import Scanner, SecretFinding
 from reflectloop.secrets.utf16 import as_plain_text
-from reflectloop.system import terminal
+from reflectloop.system import patterns, terminal
 
 LARGEST = 8 << 20  # bytes; a larger file is scanned as a stream of text, because unpacking holds several copies
 _MAX_UNPACKED = 32 << 20  # bytes unpacked from one file, in total
@@ -27,15 +27,15 @@ _RUNS = 20_000  # of base64
 _BINARY_PREFIX = 8000  # bytes that are searched for a NUL to recognise a binary file, as git does
 _MIN_VALUE = 6  # characters of a value next to its name in a binary file
 
-_RUN = re.compile(rb"[A-Za-z0-9+/_-]{32,}(?:\r?\n[A-Za-z0-9+/_-]{4,})*={0,2}")
-_PRINTABLE = re.compile(rb"[\t\n\r -~]*\Z")
-_STRING = re.compile(rb"[!-~]{4,200}")
-_JOINED = re.compile(rb"(?i)(?:^|[^a-z])([a-z_.-]{0,24}(?:password|passwd|secret|token|api_?key))([!-~]{8,})")
-_HINT = re.compile(
+_RUN = patterns.lazy(rb"[A-Za-z0-9+/_-]{32,}(?:\r?\n[A-Za-z0-9+/_-]{4,})*={0,2}")
+_PRINTABLE = patterns.lazy(rb"[\t\n\r -~]*\Z")
+_STRING = patterns.lazy(rb"[!-~]{4,200}")
+_JOINED = patterns.lazy(rb"(?i)(?:^|[^a-z])([a-z_.-]{0,24}(?:password|passwd|secret|token|api_?key))([!-~]{8,})")
+_HINT = patterns.lazy(
     rb"(?i)pass|pwd|ps?w|secret|token|key|cred|bearer|jwt|nonce|salt"
 )  # occurs in every secret-like name
-_OLD_PICKLE = re.compile(rb"\(?[dl]p\d+\n|ccopy_reg\n")  # the text protocol, one string per line
-_NAME = re.compile(r"[\w.-]{3,60}\Z")
+_OLD_PICKLE = patterns.lazy(rb"\(?[dl]p\d+\n|ccopy_reg\n")  # the text protocol, one string per line
+_NAME = patterns.lazy(r"[\w.-]{3,60}\Z")
 _SECRET_NAME = 2.0  # weight of a name
 
 

@@ -11,15 +11,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import quote
 
-from reflectloop.config import SecretsConfig
 from reflectloop.secrets import baseline, builtin_rules, wordlikeness
 from reflectloop.secrets.matcher import AHEAD, Exact, Matcher, ScanBlock
 from reflectloop.secrets.rule import SecretRule
 from reflectloop.secrets.scanner import Scanner, SecretFinding, fingerprint
 from reflectloop.secrets.spans import clusters
 from reflectloop.secrets.validators import is_placeholder
+from reflectloop.system import patterns
 
 _MIN_HIDDEN = 8  # characters; a shorter value occurs inside ordinary words
 _ENVIRONMENT_RULE = "environment-value"
@@ -33,12 +34,21 @@ _NOT_SECRET = frozenset(
     "public pub fingerprint id name names file path dir url uri sock socket host port user type".split()
 )
 _FOLDER_NAMES = (["pwd"], ["oldpwd"], ["init", "pwd"])  # names of variables that contain a working directory
-_HARMLESS = re.compile(
+_HARMLESS = patterns.lazy(
     r"(?:[/~.]|[A-Za-z]:[\\/])[^\s:@]*(?::[/~.][^\s@]*)*\Z|https?://[^@\s]*\Z|[\d\s.,:-]*\Z|(.)\1*\Z"
 )
-_GPG_KEY = re.compile(
+_GPG_KEY = patterns.lazy(
     r"(?:[0-9A-F]{40}\s*)+\Z"
 )  # container images of languages contain the public key that signed them
+
+
+class SecretSettings(Protocol):
+    """The settings `[secrets]`, which only `config` reads."""
+
+    @property
+    def rules(self) -> Path | None: ...
+    @property
+    def baseline(self) -> Path | None: ...
 
 
 class Detector:
@@ -90,7 +100,7 @@ class Detector:
 
 
 def detector_for(
-    config: SecretsConfig, root: Path, environment: Mapping[str, str] | None = None, *, fillers: bool = False
+    config: SecretSettings, root: Path, environment: Mapping[str, str] | None = None, *, fillers: bool = False
 ) -> Detector:
     """Create a project's detector: built-in rules, the user's rules, the caller's own values, minus the baseline."""
     from reflectloop.secrets import rulefile  # noqa: PLC0415 - loads pydantic, and rule files are rare

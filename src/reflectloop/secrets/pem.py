@@ -6,6 +6,8 @@ import base64
 import re
 from typing import NamedTuple
 
+from reflectloop.system import patterns
+
 KEYWORD = b"-----begin"
 RULE = "private-key"
 LONGEST = 1 << 16  # bytes; a longer key is taken to end there
@@ -14,14 +16,14 @@ _MIN_BODY = 24  # characters of the body; a header alone is not a key
 _SAMPLE_PART = 4  # a body shorter than the stated length divided by this is a sample
 
 # Python's own engine is linear on these: each is anchored, bounded and free of choices.
-_BEGIN = re.compile(rb"-----BEGIN[ A-Z0-9_]{0,40}PRIVATE KEY(?: BLOCK)?-----", re.IGNORECASE)
-_END = re.compile(rb"-----END[ A-Z0-9_]{0,40}PRIVATE KEY(?: BLOCK)?-----", re.IGNORECASE)
-_BREAK = re.compile(rb"\r?\n|\\+r|\\+n")
+_BEGIN = patterns.lazy(rb"-----BEGIN[ A-Z0-9_]{0,40}PRIVATE KEY(?: BLOCK)?-----", re.IGNORECASE)
+_END = patterns.lazy(rb"-----END[ A-Z0-9_]{0,40}PRIVATE KEY(?: BLOCK)?-----", re.IGNORECASE)
+_BREAK = patterns.lazy(rb"\r?\n|\\+r|\\+n")
 _FRAME = rb" \t\r\"'`,;+|*#>()[]{}\\$"
-_BODY = re.compile(rb"[A-Za-z0-9+/=.]+\Z")
-_UNFINISHED = re.compile(rb"[A-Za-z0-9+/=.]*[\\\"' -]{0,8}-{0,5}(?:END[ A-Z0-9_]{0,60}-{0,5})?\Z")
-_HEADER = re.compile(rb"[A-Za-z][A-Za-z-]{2,20}: ?[^\n]{0,200}\Z")
-_BETWEEN = re.compile(rb"[A-Za-z0-9+/=\s\\\"'`,;+|*#>.:()\[\]{}&<$-]*\Z")
+_BODY = patterns.lazy(rb"[A-Za-z0-9+/=.]+\Z")
+_UNFINISHED = patterns.lazy(rb"[A-Za-z0-9+/=.]*[\\\"' -]{0,8}-{0,5}(?:END[ A-Z0-9_]{0,60}-{0,5})?\Z")
+_HEADER = patterns.lazy(rb"[A-Za-z][A-Za-z-]{2,20}: ?[^\n]{0,200}\Z")
+_BETWEEN = patterns.lazy(rb"[A-Za-z0-9+/=\s\\\"'`,;+|*#>.:()\[\]{}&<$-]*\Z")
 
 
 class Key(NamedTuple):

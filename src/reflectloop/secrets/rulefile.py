@@ -20,9 +20,10 @@ from reflectloop.errors import Fault
 from reflectloop.secrets.matcher import Matcher, ScanBlock
 from reflectloop.secrets.rule import Grade, SecretRule, compile_pattern, pattern_of
 from reflectloop.secrets.validators import CHECKS
+from reflectloop.system import patterns
 
 Words = Annotated[tuple[str, ...], Field(min_length=1)]
-_FIELD = re.compile(r"\{(\w+)(?::(\d+))?\}")
+_FIELD = patterns.lazy(r"\{(\w+)(?::(\d+))?\}")
 _ALPHABETS = {
     "alnum": string.ascii_letters + string.digits,
     "letters": string.ascii_letters,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
+
+from reflectloop.system import patterns
 
 MAGIC = b"SQLite format 3\0"
 _MAX_VALUES = 2_000_000  # values per file; the rows of a hostile file may overlap
@@ -14,8 +15,8 @@ _SIZES = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)  # bytes of a value by its serial type
 _TEXT = 13  # the first serial type of a text; every second type after it is one too
 _SCHEMA_COLUMNS = 5
 _CODINGS = {2: "utf-16-le", 3: "utf-16-be"}
-_CONSTRAINT = re.compile(r"(?i)(?:primary|unique|check|foreign|constraint)\b")
-_NAME = re.compile(r"\s*[\"'`\[]?([^\s\"'`\](,]+)")
+_CONSTRAINT = patterns.lazy(r"(?i)(?:primary|unique|check|foreign|constraint)\b")
+_NAME = patterns.lazy(r"\s*[\"'`\[]?([^\s\"'`\](,]+)")
 
 Value = int | str | None
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 
+from reflectloop.system import patterns
+
 _LETTER = rb"[\t\n\r -~]"
 # A letter directly beside another belongs to the plain text around the run, and is left out.
-_RUN = re.compile(
+_RUN = patterns.lazy(
     rb"(?:\A\0|(?<!%(letter)s))%(letter)s(?:\0%(letter)s(?!%(letter)s)){3,}(?:\0(?!%(letter)s))?" % {b"letter": _LETTER}
 )
 
 
-_WIDE_RUN = re.compile(
+_WIDE_RUN = patterns.lazy(
     rb"%(letter)s(?:\0{3}%(letter)s(?!%(letter)s)){3,}(?:\0{3}(?!%(letter)s))?" % {b"letter": _LETTER}
 )
 

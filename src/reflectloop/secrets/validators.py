@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from reflectloop.secrets import assignment_score, wordlikeness
+from reflectloop.system import patterns
 
 
 class Candidate(NamedTuple):
@@ -25,7 +26,7 @@ def entropy(value: bytes) -> float:
     return -sum(count / size * math.log2(count / size) for count in Counter(value).values()) if size else 0.0
 
 
-_PLACEHOLDER = re.compile(
+_PLACEHOLDER = patterns.lazy(
     rb"""(?ix)
     ^[\$%@]?[<\[{(].*[>\]})]$ | ^\$\w+$ | ^%\w*%$
     | \$\{[\w.:\[\]'"-]+\} | \$\(\w | \{\{\s*[\w.$-][^{}]*\}\} | <[a-z][\w .-]*> | %\(\w+\)s
@@ -36,15 +37,15 @@ _PLACEHOLDER = re.compile(
     | 0123456789 | 123456789012 | abcdefghij | ^[a-z]*(?:test|fake|mock|invalid)[-_]
     """
 )
-_SEED_PLACEHOLDER = re.compile(
+_SEED_PLACEHOLDER = patterns.lazy(
     rb"(?i)^(?:\$|\{|<|\[|%|\*|x{3,}|\.{3}|your[-_]|my[-_]?|example|changeme|redacted|none|null|unset|set\b|placeholder|dummy)"
 )
-_PROVIDER_PLACEHOLDER = re.compile(
+_PROVIDER_PLACEHOLDER = patterns.lazy(
     rb"(?i)example|x{8}|(.)\1{11}|\*{4}|\.{3}|abcdefghijklmnopqrstuvwxyz|your[-_]|placeholder|redacted"
 )
 
 
-_FILLER = re.compile(rb"(?s)[A-Za-z0-9].{1,23}?([A-Za-z0-9])\1{7,}\Z")
+_FILLER = patterns.lazy(rb"(?s)[A-Za-z0-9].{1,23}?([A-Za-z0-9])\1{7,}\Z")
 
 
 def is_filler(value: bytes) -> bool:
@@ -161,23 +162,23 @@ def _login(candidate: Candidate, least: float) -> bool:
     return not secret.isdigit() and _credential(candidate._replace(value=secret), least or 1.5)
 
 
-_PLACEHOLDER_WORD = re.compile(
+_PLACEHOLDER_WORD = patterns.lazy(
     rb"(?i)(?:asdf|qwer|abc|xyz|sig|foo|bar|secret|password|passwd|pass|token|key)[-_]?\d{0,4}\Z"
 )
 _MAX_NAME_DIGITS = 2  # digits in a name of code, at most
 _RANDOM_BITS = 5.3  # bits per pair of letters; names in code have fewer
-_CAMEL = re.compile(rb"[a-zA-Z]?\.?[a-z]+(?:[A-Z]+[a-z]+)+\d?\Z")
+_CAMEL = patterns.lazy(rb"[a-zA-Z]?\.?[a-z]+(?:[A-Z]+[a-z]+)+\d?\Z")
 _MIN_PARAMETER = 8  # characters of a parameter that is certainly a key
 _CERTAIN_WEIGHT = 1.0  # least weight of its value
-_BADGE = re.compile(rb"(?i)badge|\.(?:svg|png|gif)\?")
-_PUBLIC = re.compile(rb"(?i)(?:pin-?sha256|integrity|pub(?:lic)?_?-?key\w*|sha\d+|boundary|alphabet)\W{1,6}\Z")
-_BOUNDARY = re.compile(rb"-{2,}\w*Boundary|nonce-")
-_HOST = re.compile(rb"@([A-Za-z0-9.-]{1,100})")
-_EXAMPLE_HOST = re.compile(
+_BADGE = patterns.lazy(rb"(?i)badge|\.(?:svg|png|gif)\?")
+_PUBLIC = patterns.lazy(rb"(?i)(?:pin-?sha256|integrity|pub(?:lic)?_?-?key\w*|sha\d+|boundary|alphabet)\W{1,6}\Z")
+_BOUNDARY = patterns.lazy(rb"-{2,}\w*Boundary|nonce-")
+_HOST = patterns.lazy(rb"@([A-Za-z0-9.-]{1,100})")
+_EXAMPLE_HOST = patterns.lazy(
     rb"(?i)example|host|server|domain|proxy|foo|bar|acme|company|website|(?:^|\.)(?:test|invalid|local|internal)\Z|\A[\d.]+\Z"
 )
-_NOT_WORDS = re.compile(rb"[^A-Za-z_.-]")
-_HASH = re.compile(rb"(?i)(?:sha\d{1,3}|md5|h1|blake\w{1,3})[-:=_]|[0-9a-f]+\Z|iVBOR|R0lGOD|/9j/|d09GM|AAAA")
+_NOT_WORDS = patterns.lazy(rb"[^A-Za-z_.-]")
+_HASH = patterns.lazy(rb"(?i)(?:sha\d{1,3}|md5|h1|blake\w{1,3})[-:=_]|[0-9a-f]+\Z|iVBOR|R0lGOD|/9j/|d09GM|AAAA")
 _PLACEHOLDER_WORDS = frozenset(
     b"pass password passwd pw pwd secret token key user username test testing admin root guest foo bar baz qux "
     b"changeit mypassword mypass userpass abc abc123 123 1234 12345 123456 pass1 pass2 password1 password123 string "

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import re
+
+from reflectloop.system import patterns
 
 # Bits per pair of letters in the words of the standard library: row, first letter; column, second letter.
 _COST = (
@@ -97,7 +98,7 @@ WORDS = frozenset(
     """.split()
 )
 STRANGE = 4.7  # above this, letters do not resemble words
-_RUN = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_RUN = patterns.lazy(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _PAIRS = {(first + 97, second + 97): int(_COST[first][second]) for first in range(26) for second in range(26)}
 
 

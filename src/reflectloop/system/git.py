@@ -7,11 +7,13 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from reflectloop.errors import NoSpace, SandboxCreateFailed
-from reflectloop.system import bubblewrap, clock, executables, files, process
-from reflectloop.system.write_guard import WriteGuard
+from reflectloop.system import clock, executables, files, process
+
+if TYPE_CHECKING:  # it loads the sandbox, and most calls of git need none
+    from reflectloop.system.write_guard import WriteGuard
 
 MINIMUM = (2, 38)  # `git merge-tree --write-tree`
 
@@ -60,6 +62,12 @@ def _quoted(path: Path) -> str:
     """Quote a path for git's lists of paths, which colons separate."""
     text = os.fspath(path).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{text}"'
+
+
+def _tied(argv: list[str]) -> list[str]:
+    from reflectloop.system import bubblewrap  # noqa: PLC0415 - loads the sandbox
+
+    return bubblewrap.with_die_with_parent(argv)
 
 
 @dataclass(frozen=True)
@@ -117,7 +125,7 @@ class Git:
             return self.shield.capture(self._argv(args), cwd=cwd, env=self._environment(), stdin=stdin, timeout_s=left)
         if cwd and not cwd.is_dir():
             raise SandboxCreateFailed(f"{cwd} no longer exists")
-        argv = bubblewrap.with_die_with_parent(self._argv(args)) if self.tied else self._argv(args)
+        argv = _tied(self._argv(args)) if self.tied else self._argv(args)
         return process.capture(argv, cwd=cwd, env=self._environment(), stdin=stdin, timeout_s=left)
 
     def time_left(self, what: str) -> float | None:

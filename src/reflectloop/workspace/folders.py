@@ -9,13 +9,12 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from reflectloop import config, secrets
+from reflectloop import settings_files
 from reflectloop.errors import InvalidInput, NothingToDo, StateDamaged
 from reflectloop.state import snapshot
 from reflectloop.state.fold import Task, fold
 from reflectloop.state.journal import Journal, OnEvent, read
 from reflectloop.system import files
-from reflectloop.trust import signing
 from reflectloop.workspace import project, store
 from reflectloop.workspace.project import OWN_FOLDER
 
@@ -240,6 +239,9 @@ class Folders(NamedTuple):
 
     def open_journal(self, task_id: str, tell: OnEvent | None = None) -> Journal:
         """Open the journal of a task for writing; possible secrets in events are redacted, and each line is signed."""
+        from reflectloop import secrets  # noqa: PLC0415 - readers of a journal need neither
+        from reflectloop.trust import signing  # noqa: PLC0415
+
         key = signing.key()
         return Journal(
             self.journal(task_id),
@@ -286,7 +288,7 @@ def _begun(folder: Path) -> int:
 
 
 def user_knowledge() -> Path:
-    return config.user_file().parent / KNOWLEDGE
+    return settings_files.user_file().parent / KNOWLEDGE
 
 
 def open_project_dirs(start: Path, mode: project.Mode = "auto") -> Folders:

@@ -6,8 +6,8 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
-from reflectloop.config import WorkspaceConfig
 from reflectloop.errors import SandboxCreateFailed
 from reflectloop.system import beneath, files
 from reflectloop.system.git import Git
@@ -34,6 +34,17 @@ _CONFIG = """\
 	name = {user}
 	email = {user}@localhost
 """
+
+
+class StoreSettings(Protocol):
+    """The settings of `[workspace]` that a store needs."""
+
+    @property
+    def names_carried(self) -> tuple[str, ...]: ...
+    @property
+    def carry_copy(self) -> tuple[str, ...]: ...
+    @property
+    def exclude(self) -> tuple[str, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -110,10 +121,9 @@ def write_gitignore(folder: Path) -> None:
         files.write_atomic(ignore, HIDDEN)
 
 
-def open_store(project: Project, settings: WorkspaceConfig | None = None) -> Store:
+def open_store(project: Project, settings: StoreSettings | None = None) -> Store:
     """Create the store, or update an existing one with the present paths of the user's objects."""
     store = Store(project.folder / "git", project.object_format, project.mode == "copy")
-    settings = settings or WorkspaceConfig()
     with files.room_for("the engine's store", project.folder):
         project.folder.mkdir(exist_ok=True)
         write_gitignore(project.folder)
@@ -167,12 +177,14 @@ def copy_if_there(source: Path, target: Path) -> None:
         target.unlink(missing_ok=True)
 
 
-def _exclude_rules(project: Project, settings: WorkspaceConfig) -> bytes:
+def _exclude_rules(project: Project, settings: StoreSettings | None) -> bytes:
     """Return the exclude rules: our files, carried folders, and the user's rules outside the tree."""
     rules = [f"/{path}\n" for path in (*KEPT_OUT, *generated_files.generated_files(project.root))]
-    rules += [f"/{path.strip('/')}\n" for path in (*settings.names_carried, *settings.carry_copy)]
+    rules += [f"/{path.strip('/')}\n" for path in ((*settings.names_carried, *settings.carry_copy) if settings else ())]
     if project.mode == "copy":
-        return "".join([*rules, *(f"{pattern}\n" for pattern in (*LEFT_OUT, *settings.exclude))]).encode()
+        return "".join(
+            [*rules, *(f"{pattern}\n" for pattern in (*LEFT_OUT, *(settings.exclude if settings else ())))]
+        ).encode()
     wide = project.git().attempt("config", "--type=path", "--get", "core.excludesFile").stdout
     default = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "git" / "ignore"
     sources = [Path(os.fsdecode(wide).strip("\n")) if wide else default, project.exclude]
