@@ -108,6 +108,56 @@ def test_a_session_whose_start_nobody_saw_is_judged_from_the_last_commit(agent: 
     assert agent.stop()["decision"] == "block"
 
 
+def record_of(agent: Agent) -> Path:
+    return agent.repo.path / ".reflectloop/sessions/claude-s-1/session.json"
+
+
+@pytest.mark.parametrize("how", ["edited", "deleted", "linked"])
+def test_an_agent_that_changes_the_record_of_its_session_gains_nothing(agent: Agent, how: str) -> None:
+    agent.send("SessionStart")
+    record = record_of(agent)
+    agent.repo.write("calc.py", "def one():\n    return 2\n")
+    agent.repo.commit("a bug that the record shall hide")
+    tree = agent.repo.git("rev-parse", "HEAD^{tree}").strip()
+    forged = json.dumps({**json.loads(record.read_text()), "tree": tree})
+    record.unlink()
+    if how == "edited":
+        record.write_text(forged)
+    elif how == "linked":
+        agent.repo.write("forged.json", forged)
+        record.symlink_to(agent.repo.path / "forged.json")
+    told = agent.stop()
+    assert told["decision"] == "block"
+    assert "was edited or deleted" in told["reason"]
+    judged = agent.stop()
+    assert judged["decision"] == "block"
+    assert "2 != 1" in judged["reason"]
+    agent.repo.write("calc.py", "def one():\n    return 1\n")
+    assert agent.stop() == {}
+
+
+def test_without_a_copy_outside_an_edited_record_proves_nothing(agent: Agent) -> None:
+    agent.send("SessionStart")
+    for copy in (Path.home() / ".local/state/reflectloop/sessions").iterdir():
+        copy.unlink()
+    record = record_of(agent)
+    record.write_text(record.read_text().replace('"reminded": false', '"reminded": true'))
+    answer = agent.stop()
+    assert answer["continue"] is False
+    assert "not proven" in answer["stopReason"]
+    assert agent.stop() == answer
+
+
+def test_a_signed_record_of_another_session_is_not_believed(agent: Agent) -> None:
+    agent.send("SessionStart")
+    agent.repo.write("calc.py", "def one():\n    return 2\n")
+    agent.repo.commit("a bug")
+    agent.send("SessionStart", session_id="s-2")
+    record_of(agent).write_bytes(record_of(agent).parents[1].joinpath("claude-s-2/session.json").read_bytes())
+    assert "was edited or deleted" in agent.stop()["reason"]
+    assert "2 != 1" in agent.stop()["reason"]
+
+
 def test_tests_that_were_red_before_are_pointed_out_once(agent: Agent) -> None:
     agent.repo.write("calc.py", "def one():\n    return 0\n")
     agent.repo.commit("a bug")

@@ -93,8 +93,9 @@ class StopGate:
         """Return whether the turn may end."""
         if latch.read_stop(self.folders.own):
             return ALLOW  # nothing more can be done here, and nothing of it can be applied
-        known = sessions.read(self.folders.own, sessions.safe_name(self.call.client, self.call.session))
-        session = known or self.begin()
+        session = self.begin()
+        if session.disturbed and not (session.told and session.start_known):
+            return self._tell_disturbed(session)
         tree = self._tree(session)
         if not self._judged_paths(session, tree):
             return ALLOW
@@ -105,6 +106,13 @@ class StopGate:
         if verdict.outcome == OutcomeWord.PASS:
             return self._pass(session, verdict)
         return self._refuse(session, tree, verdict)
+
+    def _tell_disturbed(self, session: Session) -> HookAnswer:
+        """Say that the record was edited or deleted; without a start that can be believed, nothing is proven."""
+        if not session.start_known:
+            return HookAnswer("end", _NO_START)
+        sessions.write(self.folders.own, replace(session, told=True))
+        return HookAnswer("block", _DISTURBED.format(record=self._folder(session) / "session.json"))
 
     # What changed ----------------------------------------------------------------------------------------------------
 
@@ -236,6 +244,14 @@ class StopGate:
 
 
 _UNLOCK = "reflectloop unlock --reason TEXT"
+_DISTURBED = (
+    "The record of this session ({record}) was edited or deleted. It decides nothing: the start of the session is kept "
+    "outside of the project. End your turn again, and the change is judged from there."
+)
+_NO_START = (
+    "The record of this session was edited, and no copy of it is left, so nothing shows where the session began. "
+    "The change is not proven. A person decides from where it is judged: reflectloop verify --base REV"
+)
 
 
 def _described(verdict: StopVerdict) -> str:

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from reflectloop.errors import InvalidInput, NothingToDo
-from reflectloop.system import beneath, clock, files
-from reflectloop.workspace import snapshot
+from reflectloop.errors import NothingToDo
+from reflectloop.system import clock
+from reflectloop.workspace import session_records, snapshot
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.store import Store
 
-_FOLDER = "sessions"
-_RECORD = "session.json"
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
-_LARGEST = 1 << 20  # bytes of a record
 
 
 @dataclass(frozen=True)
@@ -44,6 +40,9 @@ class Session:
     refusals: tuple[RefusedStop, ...] = ()
     checkpoints: tuple[str, ...] = ()  # trees
     reminded: bool = False  # of tests that were red before it
+    disturbed: bool = False  # its record in the project was edited or deleted
+    told: bool = False  # that it was
+    start_known: bool = True  # False if no record of its start can be believed
 
     @property
     def ref(self) -> str:
@@ -57,7 +56,7 @@ def safe_name(client: str, identity: str) -> str:
 
 
 def folder_of(own: Path, name: str) -> Path:
-    return own / _FOLDER / name
+    return session_records.place_of(own, name).parent
 
 
 def begin(
@@ -65,37 +64,52 @@ def begin(
 ) -> Session:
     """Record the tree of the folder as the start of a session; return the known session if it began before.
 
-    A session whose start was `unseen` may have changed files already: it starts at the last commit.
+    A session whose start was `unseen` may have changed files already: it starts at the last commit. So does one whose
+    record was edited, if no copy of it is left that can be believed.
     """
     name = safe_name(client, identity)
-    known = read(own, name)
-    if known:
+    known, disturbed = _known(own, name)
+    if known and not known.disturbed:
         return known
+    if known and store.git().attempt("cat-file", "-e", f"{known.tree}^{{tree}}").code == 0:
+        return known
+    disturbed = disturbed or known is not None
     taken = snapshot.take_snapshot(project, store, scratch)
-    tree = project.git().line("rev-parse", f"{project.head}^{{tree}}") if unseen and project.head else taken.tree
+    late = (unseen or disturbed) and project.head
+    tree = project.git().line("rev-parse", f"{project.head}^{{tree}}") if late else taken.tree
     session = Session(name, client, tree, project.head or taken.commit, clock.stamp(clock.now()))
+    session = replace(session, disturbed=disturbed, start_known=not disturbed)
     store.keep(session.ref, taken.commit)
     write(own, session)
     return session
 
 
 def read(own: Path, name: str) -> Session | None:
-    """Return a session, or None if there is none of this name. Raise InvalidInput if its record is damaged."""
-    path = folder_of(own, name) / _RECORD
+    """Return a session, or None if there is none of this name whose record can be believed."""
+    return _known(own, name)[0]
+
+
+def _known(own: Path, name: str) -> tuple[Session | None, bool]:
+    """Return a session, and whether its record in the project was edited or deleted."""
+    stored = session_records.read(own, name)
+    if stored.fields is None:
+        return None, stored.disturbed
     try:
-        raw = beneath.read_path(path, _LARGEST, within=own)
-    except FileNotFoundError:
-        return None
-    try:
-        return _parsed(json.loads(raw))
-    except (ValueError, TypeError, KeyError) as fault:
-        raise InvalidInput(f"{path} cannot be read: {fault}", next_step=f"remove {path}") from fault
+        session = _parsed(stored.fields)
+    except (TypeError, KeyError):  # of another version
+        return None, True
+    if stored.disturbed:
+        session = replace(session, disturbed=True)
+        write(own, session)
+    return session, stored.disturbed
 
 
 def find(own: Path, name: str) -> Session:
     """Return a session by its name, or the newest for `latest`."""
     if name == "latest":
-        records = sorted((own / _FOLDER).glob(f"*/{_RECORD}"), key=lambda path: path.stat().st_mtime_ns)
+        records = sorted(
+            (own / session_records.FOLDER).glob(f"*/{session_records.NAME}"), key=lambda path: path.stat().st_mtime_ns
+        )
         name = records[-1].parent.name if records else ""
     session = read(own, name) if _PLAIN.fullmatch(name) else None
     if not session:
@@ -104,7 +118,7 @@ def find(own: Path, name: str) -> Session:
 
 
 def write(own: Path, session: Session) -> None:
-    files.write_atomic(folder_of(own, session.name) / _RECORD, json.dumps(asdict(session), indent=2) + "\n")
+    session_records.write(own, session.name, asdict(session))
 
 
 def with_refusal(session: Session, tree: str, outcome: str, failing: Sequence[str]) -> Session:
