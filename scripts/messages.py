@@ -184,6 +184,7 @@ def stale(language: str) -> list[str]:
     """Return the entries of a language that are no message of the source."""
     source = (*source_messages(), *rule_messages(), *help_messages())
     known = {catalogue.shape(message.text).strip() for message in source}
+    known |= {_english(text) for text in known}
     known |= {text.replace("_", " ") for text in known if text.islower()}  # codes are shown as words
     known |= {line.strip() for text in list(known) if "\n" in text for line in text.split("\n")}
     foreign = of_libraries(language)

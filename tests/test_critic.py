@@ -321,5 +321,5 @@ def test_critic_and_reflect_name_the_next_command(repo: Repo) -> None:
     (repo.path.parent / "better.json").write_text(papers(*"abcde"))
     done = repo.run("reflect", ticket, "--revised", repo.path.parent / "better.json")
     assert done.code == 0, done.stderr
-    assert "ready_for_re_evaluation" in done.stdout
+    assert "ready for re evaluation" in done.stdout
     assert "next: cp .reflectloop/outputs/out_v2.json out.json" in done.stderr

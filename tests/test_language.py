@@ -141,3 +141,30 @@ def test_the_help_speaks_the_language_of_the_flag_and_of_the_settings(repo: Repo
     repo.write("reflectloop.toml", '[output]\nlanguage = "zh"\n')
     assert "记录一条经验。" in repo.run("lessons", "--help").stdout
     assert "Record a lesson." in repo.run("lessons", "--help", "--language", "en").stdout
+
+
+@pytest.mark.parametrize(
+    ("english", "expected"),
+    [
+        ("blocker: .reflectloop/runs/R/blocker.yaml", "阻塞点卡片：.reflectloop/runs/R/blocker.yaml"),
+        ("\x1b[33mwarning:\x1b[0m the plan names no track; direct is assumed", "\x1b[33m警告：\x1b[0m计划没有写明"),
+        ("  action (pending): 扩展搜索词", "  修复动作（待执行）：扩展搜索词"),
+        ("  needs another iteration", "  需要再次迭代"),
+        ('a; remove it, or allow it: [policy] allow = ["b"]', "a；删去它，或允许它：[policy]"),
+        ("MAX_RETRIES: 3 runs of this task have failed. R-1: STEP_FAILED", "MAX_RETRIES：此任务已有 3 次运行失败。"),
+        (
+            "T-1: BLOCKED; held by STEP_FAILED: step P-1: false: exited 1",
+            "；被 STEP_FAILED 锁存：步骤 P-1：false：退出码 1",
+        ),
+        (
+            "replan: step P-1: make: exited 1; likely: x; the plan does not work: write a changed one",
+            "；计划行不通：请写一个修改后的计划",
+        ),
+        ("x.json is not JSON: Expecting value: line 1 column 2 (char 1)", "不是 JSON：此处应有值（第 1 行第 2 列）"),
+        ("LOGIC, needs REPLAN; class 3.3.2 (decision or reasoning error)", "需要 REPLAN；类别 3.3.2（思路/决策错误）"),
+        ("| P-1 | **VERIFICATION_FAILED**: check P-1.1: exit code 1, not 0 | 0 s |", "检查 P-1.1：退出码 1，而不是 0"),
+        ("QUALITY SCORE: none", "QUALITY SCORE: 无"),
+    ],
+)
+def test_joined_messages_are_translated_part_by_part(chinese: catalogue.Catalogue, english: str, expected: str) -> None:
+    assert expected in chinese.line(english)

@@ -124,8 +124,11 @@ def outcome_of(reasons: Iterable[ReasonLike]) -> OutcomeWord:
 
 
 # Messages by pydantic's error type. Braces are filled from the error's context.
+UNTITLED = "A Reflectloop plan"  # the title of a plan of a form that may have none
+
 _SHAPES = {
     "missing": "is required and missing",
+    "extra_forbidden": "unknown key",
     "model_type": "must be a mapping",
     "model_attributes_type": "must be a mapping",
     "dict_type": "must be a mapping",

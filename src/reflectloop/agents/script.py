@@ -28,7 +28,7 @@ from reflectloop.errors import AgentUnavailable
 from reflectloop.plan import strict_yaml
 from reflectloop.sandbox.sandbox import SandboxCommand
 from reflectloop.system import beneath, clock
-from reflectloop.terms import Role
+from reflectloop.terms import Role, wrong_shape
 
 Kind = Literal["input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "turns"]
 
@@ -135,7 +135,9 @@ class _Player:
             why = str(fault)
         except ValidationError as fault:
             first = fault.errors()[0]
-            why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            why = (
+                f"{'.'.join(map(str, first['loc']))}: {wrong_shape(first['type'], first.get('ctx', {}), first['msg'])}"
+            )
         raise AgentUnavailable(f"the script {self.file} of agent {self.name}: {why}", next_step=f"correct {self.file}")
 
 

@@ -75,6 +75,6 @@ def _answer(result: ApplyResult) -> Answer:
         "touched_files": [file._asdict() for file in result.touched],
         "verified": result.verified,
     }
-    state = "" if result.verified else ", not verified: no check judged it on a sealed copy"
+    state = "" if result.verified else ", not verified by any check on a sealed copy"
     line = Note(f"{paint('green', 'OK')}: {result.run_id} applied{place}{state}")
     return Answer(data, [*files, line], verified=result.verified)

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from reflectloop.cli.main import SuggestingGroup
-from reflectloop.cli.render import Answer, answers, paint
+from reflectloop.cli.render import Answer, answers, paint, shown_title
 from reflectloop.commands import policy, state_import
 from reflectloop.engine.run import admission, plan_preview
 from reflectloop.plan import load as plans
@@ -72,7 +72,7 @@ def show(path: Path | None, project_dir: Path) -> Answer:
 
 
 def _plan_lines(description: dict[str, Any]) -> Iterator[str]:
-    yield f"{description['title']}  (track {description['track']}, hash {description['plan_hash'][:12]})"
+    yield f"{shown_title(description['title'])}  (track {description['track']}, hash {description['plan_hash'][:12]})"
     if description["goal"]:
         yield f"  goal: {description['goal']}"
     for number, batch in enumerate(description["batches"], 1):

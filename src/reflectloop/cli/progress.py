@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from reflectloop import languages, secrets
 from reflectloop.cli import render
-from reflectloop.cli.render import echo, harmless, paint, print_raw
+from reflectloop.cli.render import echo, harmless, paint, print_raw, shown_title
 from reflectloop.engine.run import recovery
 from reflectloop.engine.run.request import NullObserver, RunObserver
 from reflectloop.plan.load import LoadedPlan
@@ -81,7 +81,7 @@ class PlainProgress(NullObserver):
         self.titles = {step.id: step.title for step in loaded.plan.steps}
         self.finished = set(done)
         before = f", {len(done)} done before" if done else ""
-        self.write(f"{paint('bold', loaded.plan.title)}  {run_id}, {len(self.titles)} step(s){before}")
+        self.write(f"{paint('bold', shown_title(loaded.plan.title))}  {run_id}, {len(self.titles)} step(s){before}")
 
     def happened(self, entry: JournalEntry) -> None:
         match entry.event:

@@ -156,8 +156,8 @@ def _reflection_lines(result: ReflectionOutcome) -> Iterator[str]:
         yield f"{paint('bold', f'round {repair.number}')}: {analysis.surface_issue}"
         yield f"  cause: {analysis.root_cause}"
         yield f"  class {kind.type}: {kind.remediation}"
-        yield from (f"  {action.status}: {action.action}" for action in repair.report.repair_actions[:_MOST])
-        yield f"  {repair.submission.status}"
+        yield from (f"  action ({action.status}): {action.action}" for action in repair.report.repair_actions[:_MOST])
+        yield f"  {repair.submission.status.replace('_', ' ')}"
     for act in result.acted:
         yield f"  {act.state}: {act.measure.replace('_', ' ')}: {act.about}  ({act.trace})"
     for warning in result.warnings:

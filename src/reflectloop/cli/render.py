@@ -18,6 +18,7 @@ from reflectloop import languages
 from reflectloop.cli.help_pages import columns
 from reflectloop.errors import Internal, InvalidInput, NoSpace, ReflectloopError
 from reflectloop.system import clock, files, terminal
+from reflectloop.terms import UNTITLED
 
 if TYPE_CHECKING:  # pydantic models; a command that prints text needs none
     from reflectloop.artifacts.envelope import Envelope
@@ -325,6 +326,11 @@ def fit(text: str, width: int) -> str:
             text = text[:-1]
         text += "…"
     return text + " " * (width - columns(text))
+
+
+def shown_title(title: str) -> str:
+    """Return the title of a plan; only the title that we gave to a plan without one is translated."""
+    return languages.line(title) if title == UNTITLED else title
 
 
 def english_part(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 from reflectloop.artifacts import next_command
 from reflectloop.commands import task_status
 from reflectloop.diagnosis.failure_record import TOO_OFTEN, FailureRecord, Needs
-from reflectloop.errors import Latched, NothingToDo
+from reflectloop.errors import Latched, MissingPlan, NothingToDo
 from reflectloop.reflection import blocker_card, ticket_lessons
 from reflectloop.state import latch
 from reflectloop.state.fold import RunState, Task, TaskKind
@@ -18,12 +18,12 @@ from reflectloop.state.transitions import TaskState
 from reflectloop.workspace.folders import Folders, open_project_dirs
 
 Way = Literal["research", "replan", "ask", "unlock", "retry"]
-_BROKEN_PLANS = ("MISSING_PLAN", "INVALID_PLAN", "SANDBOX_ESCAPE")
+_BROKEN_PLANS = ("INVALID_PLAN", "SANDBOX_ESCAPE")
 _ADVICE: dict[Needs, str] = {
     "RESEARCH": "find out what is missing or incompatible, then change the plan or the machine",
-    "REPLAN": "the plan does not work; write a changed one",
+    "REPLAN": "the plan does not work: write a changed one",
     "ASK": "a person must decide",
-    "RETRY": "something outside failed; run it again when it is fixed",
+    "RETRY": "something outside failed: run it again when it is fixed",
 }
 # The commands that the older protocol's router calls.
 _THINKING: dict[Way, str] = {"research": "/thingking_web", "replan": "/thingking_web"}
@@ -101,6 +101,8 @@ def _commands(card: FailedRunFacts) -> tuple[str, str]:
             return (diagnosis.next_command if diagnosis else None) or look_up, card.again
         case "REPLAN":
             plan = shlex.quote(card.plan)
+            if failure.code == MissingPlan.code:
+                return "reflectloop tp GOAL", "reflectloop tr --all"
             check = failure.code in _BROKEN_PLANS
             return (f"reflectloop plan check {plan}" if check else f"reflectloop reflect {card.run_id}"), (
                 f"reflectloop run {plan}"

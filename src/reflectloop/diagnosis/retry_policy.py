@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from reflectloop.diagnosis.failure_record import FailureRecord, ToolErrorType
 
 Severity = Literal["low", "medium", "high"]
-_NO_POLICY = "report"
+_NO_POLICY = "汇报该失败 (report the failure)"
 
 
 class RetryPolicy(BaseModel):

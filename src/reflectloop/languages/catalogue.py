@@ -19,6 +19,11 @@ _MARK = re.compile(r"^(?:\s+|[-*>·•!?✓✗…│=]+\s+|#+ |\d+\. |\[[ x>\-/\
 _ONE_WORD = re.compile(
     r"(?:.*_)?id|(?:.*_)?(?:ids|code|count|number|calls|turns|tokens|level|track|state|attempts|times|hash|verdict|total|category|needs|rule|fingerprint)\d?"
 )
+_AFTER_LABEL = re.compile(r"(：(?:\x1b\[[0-9;]*m)*) ")  # a blank that English needs
+_LABEL = re.compile(r"\w: ")
+_PATH = re.compile(r"\S*/\S*")
+_SIGNS = {"; ": "；", " ": ""}
+_SIGN = re.compile(r"; | (?=\()")
 _SHELL = re.compile(r"[$<>|&\"]")
 _ENTRY = re.compile(r'("(?:[^"\\]|\\["\\nt])*") = ("(?:[^"\\]|\\["\\nt])*")')
 _FENCE = "```"
@@ -78,7 +83,9 @@ class Catalogue:
         if whole is None and words:
             whole = self._words.get(text)
         if whole is None:
-            whole = self._by_message(text, is_marked=bool(_MARK.match(text)) or text.startswith("next: "))
+            whole = self._by_message(
+                text, is_marked=bool(_MARK.match(text)) or text.startswith("next: "), is_labelled=True
+            )
         if whole is not None:
             return whole
         if _COLOUR.search(text):
@@ -86,12 +93,18 @@ class Catalogue:
         return (
             self._counted(text)
             or self._marked(text, words=words)
-            or self._by_message(text)
+            or self._by_message(text, is_labelled=True)
             or self._parts(text, words=words)
+            or self._by_message(text)
         )
 
-    def _by_message(self, text: str, *, is_marked: bool = False, weight: int = 0) -> str | None:
-        """Return a text by the first message that it was made from; a mark is no value at the beginning of one."""
+    def _by_message(
+        self, text: str, *, is_marked: bool = False, is_labelled: bool = False, weight: int = 0
+    ) -> str | None:
+        """Return a text by the first message that it was made from.
+
+        A mark is no value at the beginning of a message; and what may have a label before it has none in that value.
+        """
         for message in self._messages:
             if message.literal not in text or message.weight < weight or (is_marked and message.pattern[0] == "("):
                 continue
@@ -99,7 +112,7 @@ class Catalogue:
             if pattern is None:
                 pattern = self._patterns[message.pattern] = re.compile(message.pattern, re.DOTALL)
             match = pattern.fullmatch(text)
-            if match:
+            if match and not (is_labelled and _holds_label(message, match)):
                 return self._filled(message, match)
         return None
 
@@ -108,14 +121,32 @@ class Catalogue:
             name: (self._text(value, words=True) or value) if name.isupper() else value
             for name, value in zip(message.fields, match.groups(), strict=True)
         }
+        last = message.fields[-1]
+        if not last.isupper() and match.end(len(message.fields)) == len(match.string):
+            values[last] = self._with_clauses(values[last])
         return _FIELD.sub(lambda field: values.get(field[1], field[0]), message.wording)
+
+    def _with_clauses(self, value: str) -> str:
+        """Return the value at the end of a text, with the messages that were joined to it translated."""
+        place = value.find("; ")
+        while place >= 0:
+            known = self._edge(value[place + 2 :])
+            if known is not None:
+                return f"{value[:place]}；{known}"
+            place = value.find("; ", place + 2)
+        return value
 
     def _coloured(self, text: str, *, words: bool) -> str | None:
         parts = _COLOUR.split(text)
-        made = [part if _COLOUR.fullmatch(part) else self._edged(part, words=words) for part in parts]
+        made = [part if _COLOUR.fullmatch(part) else self._coloured_part(part, words=words) for part in parts]
         if made == parts:
             return self._text(_COLOUR.sub("", text), words=words)
-        return "".join(made)
+        return _AFTER_LABEL.sub(r"\1", "".join(made))
+
+    def _coloured_part(self, text: str, *, words: bool) -> str:
+        """Return a piece of a line of several colours; a word with a colon is a label of ours."""
+        label = self._words.get(text[:-1]) if text.endswith(":") else None
+        return f"{label}：" if label is not None else self._edged(text, words=words)
 
     def _edged(self, text: str, *, words: bool) -> str:
         """Return a piece of a line in this language, with the blanks and signs around it as they are."""
@@ -148,10 +179,11 @@ class Catalogue:
         label, sign, rest = text.partition(": ")
         known = self._edge(rest) if sign and not _SHELL.search(label) else None
         if known is not None:
-            return f"{self._label(label, words=words) or label}：{known}"
+            return f"{self._label(label, words=words) or self._words.get(label) or label}：{known}"
         clauses = not _SHELL.search(text)  # which may be a command, and stays whole
         return (
-            self._named(text)
+            self._tailed(text, words=words)
+            or self._named(text)
             or self._joined(text, "  ", "  ", words=words)
             or self._joined(text, " · ", " · ", words=words)
             or self._joined(text, " → ", " → ", words=words)
@@ -161,6 +193,17 @@ class Catalogue:
             or (self._joined(text, ", ", "，", words=words) if clauses else None)
             or (self._joined(text, ". ", "。", words=words) if clauses else None)
         )
+
+    def _tailed(self, text: str, *, words: bool) -> str | None:
+        """Translate `text; message` and the like, where the message may hold such signs, too."""
+        for sign in _SIGN.finditer(text):
+            for start in (sign.start(), sign.end()):
+                known = self._exact.get(text[start:]) or self._by_message(text[start:], is_marked=True, weight=_CLEAR)
+                if known is not None:
+                    head = text[: sign.start()]
+                    joint = "" if start == sign.start() else _SIGNS[sign[0]]
+                    return f"{self._text(head, words=words) or head}{joint}{known}"
+        return None
 
     def _joined(self, text: str, by: str, with_: str, *, words: bool, around: tuple[str, str] = ("", "")) -> str | None:
         if by not in text:
@@ -190,6 +233,8 @@ class Catalogue:
         if not sign:
             return None
         first, second = self._label(label, words=words), self._text(rest, words=words)
+        if first is None and second is None and label in self._words and _PATH.fullmatch(rest):
+            return f"{self._words[label]}：{rest}"
         if first is None and second is None:
             return None
         if first is None:
@@ -205,7 +250,7 @@ class Catalogue:
     def _edge(self, text: str) -> str | None:
         """Return a text that is a whole message, or None."""
         known = self._exact.get(text)
-        return known if known is not None else self._by_message(text)
+        return known if known is not None else self._by_message(text, is_labelled=True) or self._by_message(text)
 
     def _named(self, text: str) -> str | None:
         """Translate `name message`, where the name is one word and the rest one of our messages."""
@@ -228,6 +273,14 @@ class Catalogue:
             return None
         brackets = second if whole else f"（{second or inside}）"
         return f"{first or start}{brackets}{self._edged(after, words=words)}"
+
+
+def _holds_label(message: _Message, match: re.Match[str]) -> bool:
+    """Return True if a value at the beginning or the end has a label in it, so that it is more than the value."""
+    first, last = message.fields[0], message.fields[-1]
+    return (message.pattern[0] == "(" and not first.isupper() and bool(_LABEL.search(match[1]))) or (
+        message.pattern[-1] == ")" and not last.isupper() and bool(_LABEL.search(match[len(message.fields)]))
+    )
 
 
 def _value_pattern(name: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from reflectloop.plan.reading import PlanSource
 from reflectloop.plan.strict_yaml import Path, YamlDocument, dotted
+from reflectloop.terms import UNTITLED
 
 _NOT_TEXT = "must be text; put it in quotes"
 _NOTES = ("unified_goal", "constraints", "guardrails", "rollback")
@@ -57,8 +58,8 @@ def reflectloop(document: YamlDocument) -> PlanSource:
         return reading
     _note(reading, top, (), {"envelope", "new_plan"})
     _note(reading, body, ("new_plan",), {"steps", "title", "jobs", "track"})
-    title = body.get("title") or top.get("unified_goal") or body.get("unified_goal") or "A Reflectloop plan"
-    reading.value = {"plan": {"title": title if isinstance(title, str) else "A Reflectloop plan"}}
+    title = body.get("title") or top.get("unified_goal") or body.get("unified_goal") or UNTITLED
+    reading.value = {"plan": {"title": title if isinstance(title, str) else UNTITLED}}
     reading.names = {("plan",): ("new_plan",)}
     if "jobs" in body:
         reading.value["plan"]["jobs"] = body["jobs"]
@@ -90,7 +91,7 @@ def orchestrator(document: YamlDocument) -> PlanSource:
     top = _mapping(document.value)
     known = {"title", "steps", "verification_policy", "track"}
     _note(reading, top, (), known)
-    reading.value = {"plan": {"title": top.get("title")}}
+    reading.value = {"plan": {"title": top["title"]} if "title" in top else {}}
     reading.names = {("plan",): ()}
     _track(reading, top, ())
     policy = top.get("verification_policy")

@@ -51,9 +51,9 @@ def locate(project_root: Path, path: Path | None, is_tracked: Callable[[Path], b
                     missing=(str(place),),
                 )
             return project_root / place
-    searched = " nor ".join(str(place) for place in DISCOVERED)
+    first, second = DISCOVERED
     raise MissingPlan(
-        f"there is neither {searched}",
+        f"there is neither {first} nor {second}",
         next_step="make a plan first: reflectloop tp GOAL (or /thingking_web); for one to fill in: reflectloop init",
         missing=tuple(str(place) for place in DISCOVERED),
     )

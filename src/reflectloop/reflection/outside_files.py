@@ -44,7 +44,7 @@ def read(path: Path) -> dict[str, Any]:
     except OSError as fault:
         raise InvalidInput(f"cannot read {path}: {fault.strerror}", next_step="name a ticket or a report") from fault
     except (ValueError, RecursionError) as fault:
-        raise InvalidInput(f"{path} is no JSON: {fault}", next_step=f"correct {path}") from fault
+        raise InvalidInput(f"{path} is not JSON: {fault}", next_step=f"correct {path}") from fault
     if not isinstance(value, dict):
         raise InvalidInput(f"{path} holds no JSON object", next_step="name a ticket or a report")
     secret_guard.refuse_secret_text(raw.decode("utf-8", "replace"), f"{path}")

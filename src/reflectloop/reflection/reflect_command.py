@@ -296,7 +296,9 @@ class _ReflectionRun:
         if ended.stopped:
             return self._spent()
         last = ended.rounds[-1].submission
-        return VerificationFailed(f"{last.status}: {'; '.join(last.remaining_issues[:3])}", next_step=self._next())
+        return VerificationFailed(
+            f"another iteration is needed: {'; '.join(last.remaining_issues[:3])}", next_step=self._next()
+        )
 
     def _next(self) -> str:
         context = self.files.context

@@ -83,7 +83,7 @@ def handle(
         "resume": "reflectloop resume",
         "ask_research": row.question,
         "store_answer": f"reflectloop lessons add: {what}",
-        "do_again": f"do {step or 'it'} again",
+        "do_again": f"do {step} again" if step else "do it again",
         "verify_repair": checkpoint,
         "record_attempt": what,
     }

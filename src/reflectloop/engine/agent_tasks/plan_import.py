@@ -69,7 +69,7 @@ def _content(path: Path) -> Any:  # noqa: ANN401 - any document
     try:
         return json.loads(raw)
     except (ValueError, RecursionError) as fault:
-        raise InvalidInput(f"{path} is no JSON: {fault}", next_step=f"correct {path}") from fault
+        raise InvalidInput(f"{path} is not JSON: {fault}", next_step=f"correct {path}") from fault
 
 
 def _is_design(content: object, path: Path) -> bool:
