@@ -302,9 +302,11 @@ def test_input_that_is_none_is_a_clear_error(repo: Repo, event: str, text: str) 
 
 def test_what_cannot_be_judged_is_refused_and_a_second_stop_is_let_through(agent: Agent) -> None:
     agent.send("SessionStart")
-    (agent.repo.path / ".reflectloop/sessions/claude-s-1/session.json").write_text("{}")
     agent.repo.write("calc.py", "def one():\n    return 2\n")
-    assert "cannot be read" in agent.stop()["reason"]
+    own = agent.repo.path / ".reflectloop"
+    own.rename(agent.repo.path.parent / "elsewhere")
+    own.symlink_to(agent.repo.path.parent / "elsewhere")
+    assert "is a link" in agent.stop()["reason"]
     assert agent.send("Stop", stop_hook_active=True) == {}
 
 

@@ -1,4 +1,4 @@
-"""Where the program starts. A hook runs before every tool of an agent, so its plain form is answered without click."""
+"""Start the program. A hook runs before every tool of an agent, so its plain form is answered without click."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def toml(agent: Subagent) -> str:
 
 
 class ClientFolders(NamedTuple):
-    """Where a client looks for skills and subagents, and the form of a subagent's definition."""
+    """The folders in which a client looks for skills and subagents, and the form of a subagent's definition."""
 
     skills: str
     agents: Mapping[Scope, str] = {}

@@ -26,7 +26,7 @@ _KEPT_S = 60 * 86400.0  # copies of sessions that nobody continued since are rem
 
 
 class StoredRecord(NamedTuple):
-    """What is known of a session."""
+    """The facts of a session, as stored."""
 
     fields: dict[str, Any] | None  # None if nothing is known that can be believed
     disturbed: bool  # the record in the project was edited or deleted
