@@ -312,13 +312,15 @@ def _published(name: str, target: str, settings: str) -> None:
         link.symlink_to(str(person.home / target))
         person.sh("git add -A -f && git commit -qm link; true", project)
         person.sh(f"chown -R {person.uid} {project}", project) if person.uid else None
+        (person.home / ".local" / "state").mkdir(parents=True, exist_ok=True)  # the engine's own place
+        person.sh(f"chown -R {person.uid} {person.home / '.local'}", project) if person.uid else None
         before = sorted((str(path), path.stat().st_mtime_ns) for path in person.home.rglob("*"))
         person.loop(project, "run", "plan.yaml", "--json")
         person.loop(project, "run", "plan.yaml", "--new", "--json")
         person.loop(project, "call", "--", "false")
         person.loop(project, "lessons", "add", "--kind", "problem", "a lesson")
         after = sorted((str(path), path.stat().st_mtime_ns) for path in person.home.rglob("*"))
-        new = [path for path, _ in set(after) - set(before) if "/.local/state/" not in path and "/.cache" not in path]
+        new = [path for path, _ in set(after) - set(before) if "/.local/state" not in path and "/.cache" not in path]
         return f"written through the link: {', '.join(sorted(new))[-100:]}" if new else ""
 
     control = writes("ln -s {home}/precious l; echo x >> l", "precious")
