@@ -235,7 +235,7 @@ def _codex(scene: Scene) -> Claim:
     shell = "printf 'def one():\\n    return {}\\n' > calc.py"
     turns = [Turn(calls=(Call("exec_command", {"cmd": shell.format(value)}),)) for value in ("3", "2 - 1")]
     with Model([turns[0], say("Done."), turns[1], say("Done now.")], aside=True) as model:
-        (home / "config.toml").write_text(_CODEX_SETTINGS.format(root=scene.root, url=model.url))
+        (home / "config.toml").write_text(CODEX_SETTINGS.format(root=scene.root, url=model.url))
         more = {"CODEX_HOME": str(home), "TMPDIR": str(scene.home), "FAKE_API_KEY": "dummy"}
         more["PATH"] = f"{programs()['codex'].parent}:{scene.env()['PATH']}"
 
@@ -265,7 +265,7 @@ def _codex(scene: Scene) -> Claim:
     )
 
 
-_CODEX_SETTINGS = """\
+CODEX_SETTINGS = """\
 model = "gpt-5-codex"
 model_provider = "fake"
 check_for_update_on_startup = false
