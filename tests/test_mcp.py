@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -19,6 +21,7 @@ from mcp_types import CallToolResult, ElicitResult
 from reflectloop.errors import InvalidInput, SandboxEscape
 from reflectloop.mcp import http, paths, stdio
 from reflectloop.mcp.commands import CommandWords
+from reflectloop.mcp.results import CodedServer
 from reflectloop.mcp.server import make_server
 from reflectloop.trust import person
 from support import Repo, wait_until
@@ -26,6 +29,7 @@ from test_approve import SETTINGS, TESTS, WEAKER
 
 pytestmark = pytest.mark.usefixtures("without_probing")
 
+KEY = "AKIA" + "QYLPMN5HFIQR7XYA"  # looks like a key, and is none
 ERAS = ("legacy", "2026-07-28")
 Asked = ElicitationFnT
 
@@ -35,6 +39,11 @@ def by_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
     """The suite itself may have been started by an agent."""
     monkeypatch.setattr(person, "ancestor_signs", lambda **_: iter(()))
     monkeypatch.setattr(person, "agent_sign", lambda _: None)
+
+
+@functools.lru_cache(2)
+def served(path: Path, local: bool) -> CodedServer:
+    return make_server(path, local=local)
 
 
 def session(
@@ -48,8 +57,7 @@ def session(
     """Let a client of this process talk to the server of a project."""
 
     async def main() -> None:
-        server = make_server(repo.path, local=local)
-        async with Client(server, mode=era, elicitation_callback=asked) as client:
+        async with Client(served(repo.path, local), mode=era, elicitation_callback=asked) as client:
             await talk(client)
 
     anyio.run(main)
@@ -172,9 +180,9 @@ def test_an_approval_needs_the_yes_of_the_user_in_both_eras(repo: Repo) -> None:
     for era in ERAS:
         session(repo, refused, era)  # a client that cannot ask
         session(repo, refused, era, asked=user("decline"))
-        session(repo, refused, era, asked=user("accept", approve=False, reason="no"))
-        session(repo, refused, era, local=False, asked=user("accept", approve=True, reason="yes"))  # over HTTP
-    assert len(questions) == 4
+    session(repo, refused, asked=user("accept", approve=False, reason="no"))
+    session(repo, refused, local=False, asked=user("accept", approve=True, reason="yes"))  # over HTTP
+    assert len(questions) == 3
     assert all(run in question and "tests/test_app.py" in question for question in questions)
     session(repo, accepted, asked=user("accept", approve=True, reason="f may return anything"))
     assert outcome(repo, run) == "PASS"
@@ -232,8 +240,11 @@ def test_a_result_is_the_answer_of_the_command(repo: Repo) -> None:
         answer = await call(client, "diagnose", log="log.txt", exit_code=1)
         assert (answer["state"], answer["ok"]) == ("ended", False)
         assert answer["data"]["result"]["details"][0]["file"] == "src/app.py"
-        same = await call(client, "diagnose", text=(repo.path / "log.txt").read_text(), exit_code=1)
-        assert same["data"]["result"]["details"] == answer["data"]["result"]["details"]
+        text = (repo.path / "log.txt").read_text() + f"{KEY}\n"
+        same = await call(client, "diagnose", text=text, exit_code=1)
+        assert same["data"]["result"]["details"][0]["error"] == answer["data"]["result"]["details"][0]["error"]
+        stored = (repo.path / ".reflectloop" / "work" / same["handle"]).iterdir()
+        assert not any(KEY in path.read_text() for path in stored)
 
     session(repo, talk)
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from reflectloop.errors import InvalidInput
 from reflectloop.mcp.paths import inside, word
-from reflectloop.mcp.work import INPUT
 
 
 class CommandWords:
@@ -51,12 +50,12 @@ class CommandWords:
         return self._command("scan", options, [inside(self.root, path) for path in paths])
 
     def diagnose(self, log: str | None, *, exit_code: int | None) -> list[str]:
-        """Return the command for a log file of the project, or for a text that is stored as the work's input."""
+        """Return the command for a log file of the project, or for a text on standard input."""
         options = [f"--exit-code={exit_code}"] if exit_code is not None else []
-        return self._command("diagnose", options, [inside(self.root, log) if log else INPUT])
+        return self._command("diagnose", options, [inside(self.root, log) if log else "-"])
 
     def fileops(self, *, strict: bool) -> list[str]:
-        return self._command("fileops", ["--strict"] if strict else [], [INPUT])
+        return self._command("fileops", ["--strict"] if strict else [], ["-"])
 
     def reflect(self, name: str, *, revised: str | None, agents: bool) -> list[str]:
         options = [f"--revised={inside(self.root, revised)}"] if revised else []

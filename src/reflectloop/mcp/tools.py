@@ -195,8 +195,7 @@ class ToolSet:
                 raise InvalidInput("send either text or log", next_step="send one of them")
             return self.words.diagnose(log, exit_code=exit_code)
 
-        raw = None if text is None else text.encode("utf-8", "surrogatepass")
-        return await self._work(ctx, "diagnose", words, wait_s, None if raw is None else lambda: raw)
+        return await self._work(ctx, "diagnose", words, wait_s, lambda: (text or "").encode("utf-8", "surrogatepass"))
 
     async def reflect(
         self,
@@ -228,7 +227,7 @@ class ToolSet:
         """Start a command, and return its result if it ends in time, or else its handle."""
 
         def start() -> str:
-            return self.reader.works().start(tool, words(), content() if content else None)
+            return self.reader.works().start(tool, words(), content() if content else b"")
 
         async def act() -> ToolReply:
             handle = await to_thread.run_sync(start)

@@ -7,7 +7,6 @@ file, and any server of the project can say what became of it.
 from __future__ import annotations
 
 import json
-import os
 import re
 import secrets as chance
 import sys
@@ -26,7 +25,7 @@ _MOST_STORED = 60  # ended works whose answers are kept
 _LARGEST_ANSWER = 64 << 20
 _HANDLE = re.compile(r"W-\d{8}-[0-9a-f]{8}")
 _GRACE_S = 20.0
-_RECORD, _ANSWER, _CANCELLED, INPUT = "work.json", "answer.json", "cancelled", "input"
+_RECORD, _ANSWER, _CANCELLED = "work.json", "answer.json", "cancelled"
 _starting = threading.Lock()
 
 WorkState = Literal["running", "ended", "cancelled", "lost"]
@@ -49,8 +48,8 @@ class WorkFolder:
         self.folders = folders
         self.path = folders.own / "work"
 
-    def start(self, tool: str, words: Sequence[str], content: bytes | None = None) -> str:
-        """Start a command of this program and return its handle; `content` is a file that it reads as INPUT."""
+    def start(self, tool: str, words: Sequence[str], content: bytes = b"") -> str:
+        """Start a command of this program, with `content` as its standard input, and return its handle."""
         with _starting:
             self.folders.ensure_owned()
             self._make_room()
@@ -58,10 +57,7 @@ class WorkFolder:
             folder = self.path / handle
             with files.room_for("the work's folder", folder):
                 folder.mkdir(parents=True)
-            if content is not None:
-                files.write_atomic(folder / INPUT, content, mode=0o600)
-            argv = [sys.executable, "-m", "reflectloop", *(_filled(word, folder) for word in words)]
-            pid = process.detach(argv, folder / _ANSWER)
+            pid = process.detach([sys.executable, "-m", "reflectloop", *words], folder / _ANSWER, content)
             record = {"tool": tool, "pid": pid, "start": process.start_time(pid), "began": time.time()}
             files.write_atomic(folder / _RECORD, json.dumps(record) + "\n")
         return handle
@@ -122,10 +118,6 @@ class WorkFolder:
         ended = [work for work in works if work.state != "running"]
         for work in ended[: max(0, len(ended) - _MOST_STORED)]:
             files.remove_tree(self.path / work.handle)
-
-
-def _filled(word: str, folder: Path) -> str:
-    return os.fspath(folder / INPUT) if word == INPUT else word
 
 
 def _is_running(record: dict[str, Any]) -> bool:

@@ -158,17 +158,19 @@ class Conversation:
 _detached: list[subprocess.Popen[bytes]] = []
 
 
-def detach(argv: Sequence[str], output: Path | None = None) -> int:
+def detach(argv: Sequence[str], output: Path | None = None, content: bytes = b"") -> int:
     """Start a trusted tool that may outlive us, without access to our streams, and return its process id.
 
-    `output` is a file for what it prints.
+    `output` is a file for what it prints; it reads `content`, which is never on disk, from standard input.
     """
     # A long-running engine would collect zombies otherwise.
     _detached[:] = [child for child in _detached if child.poll() is None]
-    with open(output or os.devnull, "wb") as printed:
+    with open(output or os.devnull, "wb") as printed, open(os.memfd_create("content"), "w+b", buffering=0) as given:
+        given.write(content)
+        given.seek(0)
         child = subprocess.Popen(
             argv,
-            stdin=subprocess.DEVNULL,
+            stdin=given,
             stdout=printed,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
