@@ -14,6 +14,7 @@ from bench import (
     agents,
     lessons,
     machine,
+    mcp,
     parallel,
     patch,
     policy,
@@ -45,6 +46,7 @@ GROUPS: dict[str, Callable[[Ground], Section]] = {
     "state": state.measure,
     "lessons": lessons.measure,
     "agents": agents.measure,
+    "mcp": mcp.measure,
 }
 _PREFACE = """\
 # Benchmarks

@@ -38,11 +38,14 @@ async def guarded(kind: type[ToolReply], act: Callable[[], Awaitable[ToolReply]]
 class CodedServer(MCPServer[Any]):
     """A server whose errors all have a code and a next command."""
 
+    _known: dict[str, set[str]] | None = None  # the arguments of each tool, once one was called
+
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None) -> Any:  # noqa: ANN401
-        tool = next((tool for tool in await self.list_tools() if tool.name == name), None)
-        if tool is None:
+        if not self._known:
+            self._known = {tool.name: set(tool.input_schema.get("properties", {})) for tool in await self.list_tools()}
+        if name not in self._known:
             return await super().call_tool(name, arguments, context)  # an error of the protocol
-        unknown = sorted(set(arguments) - set(tool.input_schema.get("properties", {})))
+        unknown = sorted(set(arguments) - self._known[name])
         if unknown:
             return _refusal(InvalidInput(f"{name} has no argument {unknown[0][:60]!r}", next_step="read tools/list"))
         try:

@@ -62,7 +62,9 @@ def _add_answer(server: MCPServer[Any], reader: ProjectReader) -> None:
         """Ask the user the question of a blocked step, and give the step their answer."""
 
         def record() -> ToolReply:
-            done = asking.record_answer(reader, step, _accepted(person, AnswerForm).answer)
+            from reflectloop.mcp import person_answers  # noqa: PLC0415 - it loads the engine; most clients never ask
+
+            done = person_answers.record_answer(reader, step, _accepted(person, AnswerForm).answer)
             return AnswerReply(done=True, run_id=done.run_id, next=done.next_step)
 
         return await guarded(AnswerReply, lambda: to_thread.run_sync(record))
@@ -76,11 +78,13 @@ def _add_approve(server: MCPServer[Any], reader: ProjectReader, *, local: bool) 
     async def ask_approval(
         ctx: Context[Any, Any], run: str, findings: list[str]
     ) -> Elicit[ApprovalForm] | ReflectloopError:
+        from reflectloop.mcp import person_answers  # noqa: PLC0415 - it loads the engine; most clients never ask
+
         command = f"reflectloop approve {run[:80]} --reason TEXT"
         try:
             asking.refuse_without_person(ctx.client_capabilities, command)
             asking.refuse_unknown_person(command, local=local)
-            asked = await to_thread.run_sync(asking.review, reader, run, findings)
+            asked = await to_thread.run_sync(person_answers.review, reader, run, findings)
         except ReflectloopError as error:
             return error
         return Elicit(asked.text, ApprovalForm)
@@ -93,10 +97,13 @@ def _add_approve(server: MCPServer[Any], reader: ProjectReader, *, local: bool) 
         """Ask the user to approve findings on a change. Only a person can say yes; you cannot answer for them."""
 
         def record() -> ToolReply:
+            from reflectloop.mcp import person_answers  # noqa: PLC0415 - it loads the engine; most clients never ask
+
             form = _accepted(person, ApprovalForm)
             if not form.approve:
                 raise NeedsInput("the user did not approve", next_step="take the edits back, or ask the user why")
-            done = asking.record_approval(reader, asking.review(reader, run, findings), form.reason)
+            asked = person_answers.review(reader, run, findings)
+            done = person_answers.record_approval(reader, asked, form.reason)
             return AnswerReply(
                 done=True,
                 run_id=done.run_id,
