@@ -70,7 +70,12 @@ class Scene:
             [str(_BIN), *words], cwd=self.root, env=self.env(), capture_output=True, text=True, check=False
         )
 
-    def claude(self, *script: Line, options: Sequence[str] = ("--permission-mode", "acceptEdits")) -> Session:
+    def claude(
+        self,
+        *script: Line,
+        options: Sequence[str] = ("--permission-mode", "acceptEdits"),
+        prompt: str = "Make the test pass.",
+    ) -> Session:
         with Model(script, aside=True) as model:
             more = {
                 "ANTHROPIC_BASE_URL": model.url,
@@ -82,7 +87,7 @@ class Scene:
                 "CLAUDE_CODE_MAX_RETRIES": "1",
                 "API_TIMEOUT_MS": "60000",
             }
-            command = [str(programs()["claude"]), "-p", "Make the test pass.", "--output-format", "stream-json"]
+            command = [str(programs()["claude"]), "-p", prompt, "--output-format", "stream-json"]
             command += ["--verbose", "--model", "claude-sonnet-4-5", "--allowedTools", "Bash(*)", *options]
             done = subprocess.run(
                 command,

@@ -173,7 +173,7 @@ def test_the_plugin_folder_has_the_manifests_of_each_client_in_agreement(repo: R
     enter(place)
     manifests = [
         json.loads((place.root / name).read_text())
-        for name in ("plugin.json", ".claude-plugin/plugin.json", ".codex-plugin/plugin.json")
+        for name in ("portable/plugin.json", ".claude-plugin/plugin.json", ".codex-plugin/plugin.json")
     ]
     shared = ("name", "version", "description", "author", "license", "keywords")
     assert all(manifest[key] == manifests[0][key] for manifest in manifests for key in shared)
@@ -182,7 +182,8 @@ def test_the_plugin_folder_has_the_manifests_of_each_client_in_agreement(repo: R
     assert "--client claude" in hooks["hooks"]
     assert "--client codex" in hooks["codex"]
     assert manifests[2]["hooks"] == "./hooks/codex.json"
-    named = json.loads((place.root / "hooks.json").read_text())["reflectloop"]
+    assert not (place.root / "plugin.json").exists()  # Codex would load no hooks
+    named = json.loads((place.root / "portable/hooks.json").read_text())["reflectloop"]
     assert named["PreToolUse"][0]["hooks"][0]["command"] == "reflectloop hook PreToolUse --client antigravity"
     assert named["Stop"][0]["command"] == "reflectloop hook Stop --client antigravity"
     take_out(place)

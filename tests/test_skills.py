@@ -63,6 +63,12 @@ def test_every_page_of_a_skill_is_linked_from_it_and_exists_in_both_languages(na
     assert all(len(FILES[f"{name}/{path}"].encode()) < 24_000 for path in own)
 
 
+def test_all_descriptions_together_are_short() -> None:
+    """Claude Code shows some thousand characters of them to the model, and of the skills after that the name alone."""
+    texts = [str(bundle.front_matter(FILES[f"{name}/SKILL.md"])[0]["description"]) for name in NAMES]
+    assert sum(map(len, texts)) < 1_500
+
+
 def _commands(text: str) -> Iterator[list[str]]:
     """Yield the words of every command line of ours in the code of a page."""
     lines = [line for block in _FENCE.findall(text) for line in block.splitlines()]

@@ -1,4 +1,8 @@
-"""The files of one plugin folder that Claude Code, Codex and Antigravity install by their own commands."""
+"""The files of one plugin folder that Claude Code, Codex and Antigravity install by their own commands.
+
+Codex loads no hooks from a folder that has Agent Plugins' `plugin.json` at its top (seen with 0.163), so the package in
+that form, which Antigravity and others take, lies in a folder of its own.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +21,13 @@ _NAME = "reflectloop"
 _DESCRIPTION = "Lets an agent's work through only if it is proven: hooks that verify, skills that plan and carry out."
 _AUTHOR = {"name": "The reflectloop maintainers"}
 _KEYWORDS = ["verification", "planning", "review", "hooks"]
+_PORTABLE = "portable"
 _SCHEMA = "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json"
 # How a client installs the folder by its own program.
 _BY_CLIENT = {
     "claude": "claude plugin marketplace add {folder} && claude plugin install reflectloop@reflectloop",
     "codex": "codex plugin marketplace add {folder} && codex plugin add reflectloop@reflectloop",
-    "antigravity": "agy plugin install {folder}",
+    "antigravity": "agy plugin install {folder}/portable",
 }
 _STOP_LIMIT_S = 600
 _TOOL_LIMIT_S = 60
@@ -33,18 +38,20 @@ def files(program: str) -> dict[str, bytes]:
     manifest = {"name": _NAME, "version": reflectloop.__version__, "description": _DESCRIPTION, "author": _AUTHOR}
     more = {"license": "Apache-2.0", "keywords": _KEYWORDS}
     codex = {"skills": "./skills/", "hooks": "./hooks/codex.json"}
+    portable = {"plugin.json": _json({"$schema": _SCHEMA, **manifest, **more}), **_package(program)}
     return {
-        "plugin.json": _json({"$schema": _SCHEMA, **manifest, **more}),
         ".claude-plugin/plugin.json": _json({**manifest, **more}),
         ".claude-plugin/marketplace.json": _json(_marketplace()),
         ".codex-plugin/plugin.json": _json({**manifest, **more, **codex}),
         "hooks/hooks.json": _hooks("claude", program),
         "hooks/codex.json": _hooks("codex", program),
-        "hooks.json": _antigravity_hooks(program),
-        "README.md": _readme().encode(),
-        "LICENSE": bundle.page("license.txt").encode(),
         **_content(),
+        **{f"{_PORTABLE}/{name}": data for name, data in portable.items()},
     }
+
+
+def _package(program: str) -> dict[str, bytes]:
+    return {"hooks.json": _antigravity_hooks(program), **_content()}
 
 
 def command_of_client(client: str, folder: Path) -> str:
@@ -55,7 +62,7 @@ def command_of_client(client: str, folder: Path) -> str:
 def antigravity(program: str) -> dict[str, bytes]:
     """Return the files of the plugin as Antigravity reads it in place."""
     manifest = {"name": _NAME, "version": reflectloop.__version__, "description": _DESCRIPTION}
-    return {"plugin.json": _json(manifest), "hooks.json": _antigravity_hooks(program), **_content()}
+    return {"plugin.json": _json(manifest), **_package(program)}
 
 
 def agent_page(agent: Subagent) -> str:
@@ -66,7 +73,8 @@ def agent_page(agent: Subagent) -> str:
 
 def _content() -> dict[str, bytes]:
     skills = {f"skills/{name}": data for name, data in bundle.skill_files().items()}
-    return {**skills, **{f"agents/{agent.name}.md": agent_page(agent).encode() for agent in bundle.subagents()}}
+    agents = {f"agents/{agent.name}.md": agent_page(agent).encode() for agent in bundle.subagents()}
+    return {"README.md": _readme().encode(), "LICENSE": bundle.page("license.txt").encode(), **skills, **agents}
 
 
 def _marketplace() -> dict[str, Any]:
