@@ -52,6 +52,13 @@ def test_looking_at_a_task_builds_no_model(repo: Repo) -> None:
     assert not {name for name in loaded if name.startswith(("reflectloop.engine", "reflectloop.sandbox"))}
 
 
+def test_a_status_line_reads_the_last_answer_only(repo: Repo) -> None:
+    loaded = _loaded(repo.path, ["watch", "--statusline"])
+    assert "reflectloop.commands.watch_status" in loaded
+    assert not loaded & (_LARGE | {"subprocess", "reflectloop.workspace.folders"})
+    assert not {name for name in loaded if name.startswith(("reflectloop.engine", "reflectloop.verification"))}
+
+
 def test_the_help_of_verify_does_not_load_the_engine(repo: Repo) -> None:
     loaded = _loaded(repo.path, ["verify", "--help"])
     assert "click" in loaded

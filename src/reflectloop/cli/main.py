@@ -66,6 +66,7 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
     },
     "Judge and apply a change": {
         "verify": CommandEntry("verify", "Verify a change with the project's own checks in fresh copies."),
+        "watch": CommandEntry("watch", "Verify the working tree while somebody edits it."),
         "gate": CommandEntry("verify", "Put a change and its contract through the four gates."),
         "approve": CommandEntry("approve", "Say yes to the findings of a change that waits for a person."),
         "apply": CommandEntry("apply", "Apply a run's change to your files, a commit or a branch."),

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.engine.gating import receipts
+from reflectloop.engine.gating.background import PROSE
 from reflectloop.errors import GateRejected, InvalidInput
-from reflectloop.hooks.stop_gate import PROSE
 from reflectloop.system.git import Git
 from reflectloop.terms import OutcomeWord
 from reflectloop.workspace import project
