@@ -117,7 +117,7 @@ class Watcher:
         if self._lead is None:
             return
         self._cancel()
-        if self.folders.own.is_dir():
+        if watch_status.folder_of(self.folders.own).is_dir():  # else the project is being removed
             watch_status.write(self.folders.own, WatchStatus(ENDED, at=clock.stamp(clock.now())))
         os.close(self._lead)
         self._lead = None
