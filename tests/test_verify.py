@@ -377,7 +377,9 @@ def test_a_receipt_is_checked_offline(calc: Calc) -> None:
     bad = calc.run("receipt", "verify", run_id)
     assert bad.code == 12
     assert "changes.patch is not the file that was written" in bad.stderr
-    assert "PASS (evidence L3)" in calc.run("receipt", "show", run_id).stdout
+    shown = calc.run("receipt", "show", run_id).stdout
+    assert "PASS, evidence L3 (run by the engine on a sealed copy)" in shown
+    assert "  L2: run by the engine, L3: run by the engine on a sealed copy\n" in shown
 
 
 def test_protected_files_are_listed_with_the_reason(calc: Calc) -> None:

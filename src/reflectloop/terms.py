@@ -162,3 +162,21 @@ def wrong_shape(kind: str, context: Mapping[str, object], message: str) -> str:
         return message.removeprefix("Value error, ")
     plain = {key: str(value).replace(" or ", ", ").replace("'", "") for key, value in context.items()}
     return _SHAPES[kind].format_map(plain)
+
+
+_LEVELS = {
+    "L0": "only claimed",
+    "L1": "only cited",
+    "L2": "run by the engine",
+    "L3": "run by the engine on a sealed copy",
+}
+
+
+def describe_level(level: str) -> str:
+    """Return a level of evidence with its meaning, for people who do not know the levels."""
+    return f"{level} ({_LEVELS[level]})" if level in _LEVELS else level
+
+
+def explain_levels(levels: Iterable[str]) -> str:
+    """Return what each of these levels means, as one line."""
+    return ", ".join(f"{level}: {_LEVELS[level]}" for level in sorted(set(levels) & set(_LEVELS)))

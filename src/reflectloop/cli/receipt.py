@@ -13,6 +13,7 @@ from reflectloop.cli.main import SuggestingGroup
 from reflectloop.cli.render import Answer, answers, paint
 from reflectloop.engine.gating import receipts
 from reflectloop.engine.gating.verify_command import detected
+from reflectloop.terms import describe_level, explain_levels
 from reflectloop.verification.result import DetectedCheck
 
 _NO_CHECKS = (
@@ -78,11 +79,12 @@ def receipt_show(name: str | None, project_dir: Path) -> Answer:
     next_step = f"reflectloop receipt verify {checked.path}"
     lines = [
         f"{content['run_id']}: {content.get('outcome', content['decision'])}"
-        + (f" (evidence {content['level']})" if content["level"] else "")
+        + (f", evidence {describe_level(content['level'])}" if content["level"] else "")
         + (f", track {content['track']}" if content["track"] else ""),
         *(f"  {reason}" for reason in content["reasons"]),
         *(f"  approved {item['text']}; {item['approval']}" for item in content.get("approvals", ())),
         *(f"  {record['id']} {record['level']} {record['claim']}" for record in checked.verified.records),
+        f"  {explain_levels(record['level'] for record in checked.verified.records)}",
         *([f"  logs: {logs}"] if (logs := checked.path.parent / "logs").is_dir() else []),
         *(f"  {text}" for text in (*checked.verified.faults, *checked.unsigned)),
         f"next: {next_step}",

@@ -21,7 +21,7 @@ from reflectloop.engine.run import plan_preview
 from reflectloop.engine.run.request import RunOutcome, RunRequest
 from reflectloop.errors import ReflectloopError
 from reflectloop.plan.load import ASSUMED_TRACK, refuse_address
-from reflectloop.terms import Isolation
+from reflectloop.terms import Isolation, describe_level
 from reflectloop.workspace.project import Mode
 
 
@@ -208,8 +208,8 @@ def _outcome_lines(outcome: RunOutcome) -> Iterator[Note]:
     count = len(outcome.touched)
     change = f"{count} file(s) changed" if count else "nothing changed"
     # Without a sealed run nothing but the plan's own commands shows that the change works.
-    level = outcome.envelope.evidence_level
-    word = f"OK, not verified (evidence {level})" if outcome.envelope.verified is False else outcome.outcome or "OK"
+    level = describe_level(outcome.envelope.evidence_level or "")
+    word = f"OK, not verified, evidence {level}" if outcome.envelope.verified is False else outcome.outcome or "OK"
     yield Note(f"{paint('green', word)}: {change}; {paint('dim', 'next:')} {outcome.envelope.next}")
 
 

@@ -12,7 +12,7 @@ import click
 from reflectloop.cli import render
 from reflectloop.cli.render import Answer, answers, echo, echo_as_is, harmless, paint
 from reflectloop.commands import task_status
-from reflectloop.terms import OutcomeWord
+from reflectloop.terms import OutcomeWord, describe_level
 
 
 @click.command()
@@ -114,7 +114,7 @@ def show(run: str | None, project_dir: Path) -> Answer:
 
 def _verification_lines(shown: dict[str, Any]) -> Iterator[str]:
     verdict = shown["verdict"] or {}
-    level = f", evidence {shown['level']}" if shown["level"] else ""
+    level = f", evidence {describe_level(shown['level'])}" if shown["level"] else ""
     track = f", track {shown['track']}" if shown["track"] else ""
     yield f"{shown['run_id']}: {shown['command']}: {shown['outcome'] or 'not finished'}{level}{track}"
     for reason in verdict.get("reasons") or shown["reasons"]:

@@ -15,7 +15,7 @@ from reflectloop.engine.gating.verify_command import VerifyRequest
 from reflectloop.errors import InvalidInput
 from reflectloop.gates.decisions import Gate
 from reflectloop.system import files
-from reflectloop.terms import Decision, OutcomeWord
+from reflectloop.terms import Decision, OutcomeWord, describe_level
 from reflectloop.verification.intended import PART
 from reflectloop.verification.probing import PROBED
 from reflectloop.verification.verdict import CheckComparison, Verdict
@@ -96,7 +96,7 @@ def _outcome_lines(verdict: Verdict) -> Iterator[Note]:
 
 def _evidence_line(verdict: Verdict, isolation: str | None) -> str:
     track = f", track {verdict.track}" if verdict.track else ""
-    return paint("dim", f"evidence {verdict.level}, isolation {isolation}{track}")
+    return paint("dim", f"evidence {describe_level(verdict.level)}, isolation {isolation}{track}")
 
 
 def _verdict_lines(verdict: Verdict, warnings: list[str]) -> Iterator[Note]:
@@ -171,6 +171,7 @@ def _gate_lines(result: GateResult) -> Iterator[Note]:
         yield from (Note(line) for line in fault.lines())
     for warning in result.envelope.warnings:
         yield Note(f"{paint('yellow', 'warning:')} {warning}")
-    level = f"evidence {result.data['level']}, " if result.data["level"] else ""
-    yield Note(paint("dim", f"{level}report: {result.folder / 'gates.md'}"))
+    if result.data["level"]:
+        yield Note(paint("dim", f"evidence {describe_level(result.data['level'])}"))
+    yield Note(paint("dim", f"report: {result.folder / 'gates.md'}"))
     yield Note(f"{paint('dim', 'next:')} {result.envelope.next}")
