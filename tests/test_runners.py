@@ -124,7 +124,11 @@ def test_ids_become_the_arguments_of_each_tool() -> None:
         ("ctest", ("a.b", "c"), ("-R", r"^(a\.b|c)$")),
         ("ctest", ("suite::adds",), ("-R", "^(suite|suite::adds)$")),
         ("ctest", ("suite", "tests/sum_tests.c"), None),  # only the build knows which tests a source is part of
-        ("maven", ("com.x.ATest::b",), ("-Dtest=com.x.ATest#b", "-Dsurefire.failIfNoSpecifiedTests=false")),
+        (
+            "maven",
+            ("com.x.ATest::b",),
+            ("-Dtest=com.x.ATest#b", "-Dsurefire.failIfNoSpecifiedTests=false", "-DfailIfNoTests=false"),
+        ),
         ("gradle", ("com.x.ATest::b",), ("--tests", "com.x.ATest.b")),
         ("dotnet-test", ("N.A.b",), ("--filter", "FullyQualifiedName=N.A.b")),
         ("dotnet-test", ("App.Tests/FooTests.cs",), None),

@@ -14,6 +14,7 @@ from reflectloop.verification.tools.selectors import is_file, wanted
 _TESTS = r"(^|/)src/(\w*[tT]est)/.+\.(java|kt|groovy|scala)$"
 _GRADLE = ("settings.gradle", "settings.gradle.kts", "build.gradle", "build.gradle.kts")
 _ENDINGS = (".java", ".kt", ".groovy", ".scala")
+_INVOCATION = re.compile(r"[({\[]")  # `totals(int, int)[1]`, `totals{int, int}[1]`, `twice[2]`
 _XML_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _XML_JUDGES = re.compile(
     r"surefire|failsafe|checkstyle|spotbugs|findbugs|pmd|jacoco|enforcer|compiler-plugin|spotless|pitest"
@@ -58,19 +59,25 @@ def _wrapper(part: ProjectPart, name: str, otherwise: str) -> str:
 
 
 def _select_maven(tests: Sequence[str]) -> tuple[str, ...]:
-    return (f"-Dtest={','.join(_method(test, '#') for test in tests)}", "-Dsurefire.failIfNoSpecifiedTests=false")
+    # The second is for Surefire 3, the third for Surefire 2: a module without one of the tests is no failure.
+    chosen = dict.fromkeys(_method(test, "#") for test in tests)
+    return (f"-Dtest={','.join(chosen)}", "-Dsurefire.failIfNoSpecifiedTests=false", "-DfailIfNoTests=false")
 
 
 def _select_gradle(tests: Sequence[str]) -> tuple[str, ...]:
-    return tuple(word for test in tests for word in ("--tests", _method(test, ".")))
+    chosen = dict.fromkeys(_method(test, ".") for test in tests)
+    return tuple(word for name in chosen for word in ("--tests", name))
 
 
 def _method(test: str, joint: str) -> str:
+    """Return a test as `-Dtest` and `--tests` name it; of a test with parameters, all its invocations."""
     part = wanted(test)
     owner = part.file or ""
     if is_file(owner):
         owner = PurePosixPath(owner).stem
-    return joint.join(word for word in (owner, part.name) if word)
+    name = part.name or ""
+    method = _INVOCATION.split(name, maxsplit=1)[0]
+    return joint.join(word for word in (owner, method if method == name else f"{method}*") if word)
 
 
 def _pom(text: str) -> dict[str, object]:
@@ -123,7 +130,7 @@ TOOLS = (
             kinds=(("build", "maven mvn"), ("test", "surefire")),
             text=record.TextFormat(
                 "surefire",
-                ("Tests run: ", "No tests to run."),
+                ("Tests run: ", "No tests to run.", "Tests are skipped.", "surefire-plugin:", "surefire:"),
                 r"^(?:\[\w+\] )? *Tests run: \d+, Failures: \d+, Errors: \d+(?:, Skipped: \d+)? *$",
                 cases=(
                     (r"^\[ERROR\] (?P<test>[\w.$]+\.\w+) .*<<< FAILURE!$", "failed"),
@@ -131,7 +138,12 @@ TOOLS = (
                 ),
                 block=r"^\[ERROR\] (?P<test>[\w.$]+\.\w+) .*<<< (?:FAILURE|ERROR)!$",
                 ends=r"^\[INFO\]|^\[ERROR\] Tests run",
-                empty=r"^\[INFO\] No tests to run\.$",
+                # Surefire says nothing of tests that it did not find: its goal is the last line before the end.
+                empty=(
+                    r"^\[INFO\] (?:No tests to run|Tests are skipped)\.$|"
+                    r"^\[INFO\] --- (?:maven-)?surefire(?:-plugin)?:[\w.-]+:test .*\n(?:\[INFO\] *\n)?"
+                    r"\[INFO\] -{20,}\n\[INFO\] BUILD SUCCESS"
+                ),
             ),
             signs=r"^\[(?:ERROR|INFO)\] (?:BUILD FAILURE|COMPILATION ERROR|BUILD SUCCESS)",
             clean=r"\[INFO\] BUILD SUCCESS",
