@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import re
 import sys
 import tomllib
@@ -59,6 +60,15 @@ def source_messages(*parts: str) -> Iterator[SourceMessage]:
                 text = None if node in hidden else _text(node)
                 if text is not None:
                     yield SourceMessage(f"{name}:{getattr(node, 'lineno', 0)}", text)
+
+
+def template_messages() -> Iterator[SourceMessage]:
+    """Yield what the templates of requests say of themselves and of their values."""
+    for path in sorted(SOURCE.glob("fileops/templates/*.json")):
+        about = json.loads(path.read_text(encoding="utf-8"))["_meta"]
+        gaps = about["placeholders"].values()
+        for text in (about["about"], *(gap[key] for gap in gaps for key in ("about", "source"))):
+            yield SourceMessage(f"fileops/templates/{path.name}:0", text)
 
 
 def help_messages() -> Iterator[SourceMessage]:
@@ -182,7 +192,7 @@ def of_libraries(language: str) -> dict[str, str | dict[str, str]]:
 
 def stale(language: str) -> list[str]:
     """Return the entries of a language that are no message of the source."""
-    source = (*source_messages(), *rule_messages(), *help_messages())
+    source = (*source_messages(), *rule_messages(), *help_messages(), *template_messages())
     known = {catalogue.shape(message.text).strip() for message in source}
     known |= {_english(text) for text in known}
     known |= {text.replace("_", " ") for text in known if text.islower()}  # codes are shown as words
@@ -203,7 +213,7 @@ def missing(language: str, *parts: str) -> list[SourceMessage]:
 
 
 def _help_of(*parts: str) -> Iterator[SourceMessage]:
-    return help_messages() if not parts or "cli/" in parts else iter(())
+    return iter((*help_messages(), *template_messages()) if not parts or "cli/" in parts else ())
 
 
 def prune(language: str) -> None:

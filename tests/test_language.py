@@ -168,3 +168,13 @@ def test_the_help_speaks_the_language_of_the_flag_and_of_the_settings(repo: Repo
 )
 def test_joined_messages_are_translated_part_by_part(chinese: catalogue.Catalogue, english: str, expected: str) -> None:
     assert expected in chinese.line(english)
+
+
+def test_the_list_of_templates_is_chinese(repo: Repo) -> None:
+    seen = repo.run("template", "--list", env=_CHINESE).stdout
+    assert "preflight          询问下一个步骤，并计一次尝试。" in seen
+    assert (
+        "  step             any: 所指的步骤，用编号或序号；默认：状态所指的步骤（默认：null）；来自：state.json 中"
+        in seen
+    )
+    assert " the " not in seen

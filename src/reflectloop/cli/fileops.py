@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 
 import click
 
+from reflectloop import languages
 from reflectloop.cli import render
 from reflectloop.cli.render import Answer, answers, echo
 from reflectloop.engine.requests import fileops_session as sessions
@@ -129,8 +130,10 @@ def _list(names: list[str]) -> Answer:
             key: gap.model_dump(exclude={"default"} if gap.required else None) for key, gap in known.gaps.items()
         }
         data[known.name] = {"about": known.about, "placeholders": placeholders}
-        lines.append(f"{known.name:18} {known.about}")
+        lines.append(f"{known.name:18} {languages.line(known.about)}")
         for key, gap in known.gaps.items():
-            default = "" if gap.required else f" (default: {json.dumps(gap.default)})"
-            lines.append(f"  {key:16} {gap.type}: {gap.about}{default}; from: {gap.source}")
-    return Answer(data, lines)
+            # Piece by piece: the values of templates are words that messages consist of, such as `step`.
+            default = "" if gap.required else languages.line(f" (default: {json.dumps(gap.default)})")
+            about, source = languages.line(gap.about), languages.line(f"; from: {gap.source}")
+            lines.append(f"  {key:16} {gap.type}: {about}{default}{source}")
+    return Answer(data, lambda: render.echo_as_is("\n".join(lines)))
