@@ -26,6 +26,7 @@ from reflectloop.mcp.server import make_server
 from reflectloop.trust import person
 from support import Repo, wait_until
 from test_approve import SETTINGS, TESTS, WEAKER
+from test_domain import INIT, PREFLIGHT
 
 pytestmark = pytest.mark.usefixtures("without_probing")
 
@@ -204,6 +205,31 @@ def test_an_agent_behind_the_server_cannot_approve_even_if_its_client_says_yes(
 
     session(repo, talk, asked=yes)
     assert outcome(repo, run) == "REVIEW"
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_blocked_step_gets_the_answer_of_the_user(repo: Repo, era: str) -> None:
+    questions: list[str] = []
+
+    def request(number: int, *ops: dict[str, Any]) -> dict[str, Any]:
+        return {"proto": "triflow.fileops.v1", "id": f"R-{number}", "purpose": "execute_step", "ops": list(ops)}
+
+    async def user(context: Any, params: Any) -> ElicitResult:
+        assert context is not None
+        questions.append(params.message)
+        return ElicitResult(action="accept", content={"answer": "the second"})
+
+    async def talk(client: Client) -> None:
+        blocked = {"op": "triflow_state_mark_blocked", "reason": "which table?", "unblock": "name it"}
+        first = await call(client, "fileops", request=request(1, INIT, PREFLIGHT, blocked))
+        assert (first["ok"], first["data"]["status"]) == (True, "ok")
+        assert (await call(client, "answer", step="2"))["error"]["code"] == "NOTHING_TO_DO"
+        assert (await call(client, "answer", step="1"))["done"] is True
+        after = await call(client, "fileops", request=request(2, PREFLIGHT))
+        assert "the second" in json.dumps(after["data"])
+
+    session(repo, talk, era, asked=user)
+    assert questions == ["Step 1 is blocked: which table?\nname it"]
 
 
 # Work that outlives a call -----------------------------------------------------------------------------------------
