@@ -136,6 +136,58 @@ def _both_eras(site: Site) -> Claim:
     return Claim("the SDK's client over stdio, both eras: a wrong change is REFUSED with its failing test", text, holds)
 
 
+_CONTRACT = {
+    "track": "direct",
+    "goal": "Return one by another way",
+    "summary": "one() subtracts",
+    "files_changed": ["calc.py"],
+    "may_change": ["calc.py"],
+    "must_not_change": [],
+    "regression_risk": "none beyond one()",
+    "behaviour_kept": "one() returns 1",
+    "decisions": ["subtract"],
+}
+
+
+def _gates(site: Site) -> Claim:
+    """A failed run is reflected on; the right change passes the gates; resources show both."""
+    seen: dict[str, Any] = {}
+    plan = json.dumps(_PLAN).replace("sleep 8", "python3 -c 'import no_such_module'")
+    (site.root / "plan.json").write_text(plan)
+    (site.root / "contract.json").write_text(json.dumps(_CONTRACT))
+    subprocess.run(["git", "add", "-A"], cwd=site.root, env=site.env(), check=True)
+    name = ("-c", "user.name=a", "-c", "user.email=a@localhost")
+    subprocess.run(["git", *name, "commit", "-qm", "a plan"], cwd=site.root, env=site.env(), check=True)
+
+    async def main() -> None:
+        async with site.stdio() as client:
+            failed = await call(client, "run_plan", plan="plan.json", wait_s=240)
+            blocker = await client.read_resource("reflectloop://blocker")
+            reflected = await call(client, "reflect", name=str(failed.get("run_id")), wait_s=240)
+            way = await call(client, "next")
+            (site.root / "calc.py").write_text("def one():\n    return 2 - 1\n")
+            judged = await call(client, "gate", contract="contract.json", wait_s=240)
+            evidence = await client.read_resource("reflectloop://evidence")
+            seen.update(
+                run=failed["error"]["code"],
+                blocker="no_such_module" in str(blocker.contents[0]),
+                reflect=reflected.get("state"),
+                rounds=bool(reflected.get("data")),
+                route=way.get("route"),
+                gate=judged.get("outcome"),
+                evidence=str(judged.get("run_id")) in str(evidence.contents[0]),
+                reasons=judged.get("reasons"),
+            )
+
+    anyio.run(main)
+    holds = seen["run"] == "STEP_FAILED" and seen["blocker"] and seen["reflect"] == "ended" and seen["rounds"]
+    return Claim(
+        "a failed run leaves a blocker and is reflected on; the right change passes the four gates",
+        ", ".join(f"{name} {value}" for name, value in seen.items()),
+        holds=holds and bool(seen["route"]) and seen["gate"] == "PASS" and bool(seen["evidence"]),
+    )
+
+
 def _many(site: Site) -> Claim:
     seconds: list[float] = []
     wrong: list[str] = []
@@ -378,6 +430,7 @@ def main() -> None:
     wanted = os.environ.get("PROOF_ONLY", "")
     stories = {
         "eras": _both_eras,
+        "gates": _gates,
         "many": _many,
         "works": _many_works,
         "killed": lambda site: _killed(site, server_too=False),
