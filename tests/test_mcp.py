@@ -370,6 +370,11 @@ def test_a_request_over_http_needs_the_token(headers: list[tuple[bytes, bytes]],
     assert sent[0]["status"] == status
 
 
+def test_a_port_that_is_taken_is_named() -> None:
+    with http.listen(0) as place, pytest.raises(InvalidInput, match="cannot be used"):
+        http.listen(place.getsockname()[1])
+
+
 def test_the_token_is_private_and_stays_until_it_is_renewed() -> None:
     token = http.token()
     assert len(token) >= 32

@@ -38,6 +38,7 @@ def mcp(port: int | None, new_token: bool, project_dir: Path) -> None:
     if port is None:
         stdio.serve(server)
         return
+    place = http.listen(port)
     address = f"http://{http.HOST}:{port}/mcp"
     echo(f"{address} is served; the token is in {path}", err=True)
-    http.serve(server, port, token)
+    http.serve(server, place, token)

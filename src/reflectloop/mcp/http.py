@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import secrets as chance
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from mcp.server.mcpserver import MCPServer
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from reflectloop.errors import NotTrusted
+from reflectloop.errors import InvalidInput, NotTrusted
 from reflectloop.trust import private_file
 
 HOST = "127.0.0.1"
@@ -68,7 +69,16 @@ def make_app(server: MCPServer[Any], expected: str) -> ASGIApp:
     return TokenGuard(app, expected)
 
 
-def serve(server: MCPServer[Any], port: int, expected: str) -> None:
+def listen(port: int) -> socket.socket:
+    """Return a socket on a port of this machine; raise InvalidInput if the port is taken."""
+    try:
+        return socket.create_server((HOST, port), backlog=256)
+    except OSError as fault:
+        why = f"port {port} cannot be used: {fault.strerror}"
+        raise InvalidInput(why, next_step="reflectloop mcp --http with another port") from fault
+
+
+def serve(server: MCPServer[Any], place: socket.socket, expected: str) -> None:
     """Serve until the process is told to end."""
-    config = uvicorn.Config(make_app(server, expected), host=HOST, port=port, log_level="warning", access_log=False)
-    uvicorn.Server(config).run()
+    config = uvicorn.Config(make_app(server, expected), log_level="warning", access_log=False)
+    uvicorn.Server(config).run(sockets=[place])
