@@ -97,6 +97,34 @@ def test_a_skill_of_the_users_own_stays(repo: Repo, home: Path) -> None:
     assert (repo.path / ".claude/skills/review/SKILL.md").read_text() == "mine\n"
 
 
+@pytest.mark.parametrize("exists", [False, True])
+def test_no_page_is_written_through_a_link(repo: Repo, home: Path, tmp_path: Path, *, exists: bool) -> None:
+    target, link = tmp_path / "target", repo.path / ".claude/skills/tp/SKILL.md"
+    if exists:
+        target.write_text("mine\n")
+    link.parent.mkdir(parents=True)
+    link.symlink_to(target)
+    place = at(repo, "claude", home)
+    assert enter(place).left == [".claude/skills/tp"]
+    assert take_out(place).left == []
+    assert link.is_symlink()
+    assert (target.read_text() if target.exists() else None) == ("mine\n" if exists else None)
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "file above"])
+def test_what_is_no_file_is_named_and_nothing_is_written(repo: Repo, home: Path, kind: str) -> None:
+    page = repo.path / ".claude/skills/tr/SKILL.md"
+    page.parent.parent.mkdir(parents=True)
+    if kind == "file above":
+        page.parent.write_text("")
+    else:
+        page.parent.mkdir()
+        page.mkdir() if kind == "folder" else os.mkfifo(page)
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        enter(at(repo, "claude", home))
+    assert not (repo.path / ".claude/settings.json").exists()
+
+
 def test_an_edited_page_stays_and_an_older_one_is_replaced(repo: Repo, home: Path) -> None:
     place = at(repo, "claude", home)
     enter(place)

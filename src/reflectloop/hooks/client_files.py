@@ -60,7 +60,14 @@ _ANTIGRAVITY: Mapping[Scope, str] = {
 
 def pieces(client: str, scope: Scope, root: Path, program: str) -> list[Piece]:
     """Return everything that an installation enters, the hooks first."""
-    return [item._replace(path=Path(os.path.realpath(item.path))) for item in _pieces(client, scope, root, program)]
+    return [item._replace(path=_real(item)) for item in _pieces(client, scope, root, program)]
+
+
+def _real(item: Piece) -> Path:
+    """Return where a piece goes: settings may be a link, a file of ours is never written through one."""
+    if item.content is None:
+        return Path(os.path.realpath(item.path))
+    return Path(os.path.realpath(item.path.parent)) / item.path.name
 
 
 def _pieces(client: str, scope: Scope, root: Path, program: str) -> Iterator[Piece]:

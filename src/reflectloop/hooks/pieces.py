@@ -43,8 +43,12 @@ class Piece(NamedTuple):
         return raw if raw is not None and unchanged else json_files.text(document, raw)
 
     def is_foreign(self, raw: bytes | None, entries: Iterable[Entry]) -> bool:
-        """Return True if somebody else wrote or edited the whole file that this piece would replace."""
-        if self.content is None or raw is None or raw == self.content:
+        """Return True if somebody else wrote, edited or linked the whole file that this piece would replace."""
+        if self.content is None:
+            return False
+        if self.path.is_symlink():
+            return True
+        if raw is None or raw == self.content:
             return False
         return all(entry["after"] != installed.digest(raw) for entry in entries)
 
