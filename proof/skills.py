@@ -63,6 +63,11 @@ def _loads(session: Session) -> list[str]:
     return ["".join(mark for mark, text in marks.items() if text in body) for body in _bodies(session)]
 
 
+def _agents(body: str) -> int:
+    """How many of our subagents a request names."""
+    return sum(name in body for name in ("critic-evaluator", "academic-researcher", "community-listener"))
+
+
 def _run(scene: Scene, *words: str | Path, more: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [str(word) for word in words],
@@ -117,11 +122,11 @@ def _claude_lists(scene: Scene) -> Claim:
     [first, *_] = _bodies(scene.claude(say("Done."), prompt="Hello."))
     names = [path.name for path in sorted((scene.root / ".claude/skills").iterdir())]
     described = [name for name in names if f"\\n- {name}: " in first]
-    agents = [name for name in ("critic-evaluator", "academic-researcher", "community-listener") if name in first]
+    agents = _agents(first)
     return Claim(
         "Claude Code shows the model every skill with its description, and the subagents",
-        f"{len(described)} of {len(names)} skills, {len(agents)} of 3 subagents",
-        described == names and len(agents) == 3,
+        f"{len(described)} of {len(names)} skills, {agents} of 3 subagents",
+        described == names and agents == 3,
     )
 
 
@@ -129,12 +134,13 @@ def _codex_loads(scene: Scene) -> Claim:
     scene.reflectloop("install", "codex")
     pages = [f".agents/skills/tp/{name}" for name in ("SKILL.md", "references/flow.md")]
     reads = [_shell("codex", scene, f"cat {page}") for page in pages]
-    loads = _loads(_codex(scene, "Plan something.", *reads, say("Done.")))
+    session = _codex(scene, "Plan something.", *reads, say("Done."))
+    loads, agents = _loads(session), _agents(_bodies(session)[0])
     named = _loads(_codex(scene, "$tp calc.one() returns 1", say("Done.")))
     return Claim(
-        "Codex loads a skill step by step too; `$tp` brings its page",
-        f"in the requests: {', '.join(loads)}; with $tp: {', '.join(named)}",
-        loads[:3] == ["l", "lp", "lpr"] and named[:1] == ["lp"],
+        "Codex loads a skill step by step too, `$tp` brings its page, and it knows the subagents",
+        f"in the requests: {', '.join(loads)}; with $tp: {', '.join(named)}; {agents} of 3 subagents",
+        loads[:3] == ["l", "lp", "lpr"] and named[:1] == ["lp"] and agents == 3,
     )
 
 
@@ -191,6 +197,75 @@ def _codex_task(scene: Scene) -> Claim:
     return _task("codex", scene)
 
 
+# The reflection of a subagent ---------------------------------------------------------------------------------------
+
+_TICKET = re.compile(r"rewind_\w+")
+
+
+def _agent(kind: str, prompt: str) -> Turn:
+    words = {"subagent_type": kind, "description": kind, "prompt": prompt, "run_in_background": False}
+    return Turn(calls=(Call("Agent", words),))
+
+
+def _last_text(body: Mapping[str, object]) -> str:
+    """The last message that the client sent, as the tool or the person wrote it."""
+    texts: list[str] = []
+
+    def collect(value: object) -> None:
+        if isinstance(value, str):
+            texts.append(value)
+        elif isinstance(value, dict):
+            collect([inner for key, inner in value.items() if key in ("content", "text")])
+        elif isinstance(value, list):
+            for inner in value:
+                collect(inner)
+
+    messages = body["messages"]
+    collect(messages[-1] if isinstance(messages, list) else "")
+    return "\n".join(texts)
+
+
+def _reflection(scene: Scene) -> Claim:
+    """Judge an output, hand its ticket to the subagent that made it, let it revise, and judge again."""
+    scene.reflectloop("install", "claude")
+    (scene.root / "calc.py").write_text(_RIGHT)  # the tests pass, so nothing else holds the turns up
+    papers = [{"title": f"Paper {number}"} for number in range(1, 6)]
+    for name, content in {"report.json": {"papers": papers[:3]}, "needs.json": {"min_items": {"papers": 5}}}.items():
+        (scene.root / name).write_text(json.dumps(content))
+    critic = "reflectloop critic {} --requirements needs.json --agent academic-researcher"
+    revise = f"printf '%s' {shlex.quote(json.dumps({'papers': papers}))} > report_v2.json"
+    ticket = ""
+
+    def judged(body: Mapping[str, object]) -> Turn:
+        nonlocal ticket
+        ticket = next(iter(_TICKET.findall(json.dumps(body))), "")
+        return say(f"REVISE, ticket {ticket}")
+
+    session = scene.claude(
+        _agent("critic-evaluator", "Judge report.json by needs.json."),
+        scene.bash(critic.format("report.json")),
+        judged,
+        lambda _: scene.bash(f"reflectloop reflect {ticket} --prompt"),
+        lambda body: _agent("academic-researcher", _last_text(body)),
+        lambda _: scene.bash(f"{revise} && reflectloop reflect {ticket} --revised report_v2.json"),
+        say("Submitted."),
+        _agent("critic-evaluator", "Judge report_v2.json by needs.json."),
+        scene.bash(critic.format("report_v2.json")),
+        say("PASS"),
+        say("Done."),
+        prompt="Judge the report.",
+    )
+    bodies = _bodies(session)
+    critics = sum("You judge outputs that others made" in body for body in bodies)
+    asked = [body for body in bodies if "# Academic researcher" in body and f"REWIND TICKET: {ticket}" in body]
+    passed = session.told("PASS at 1")
+    return Claim(
+        "REFLECTION REQUIRED: the critic's ticket reaches the subagent that made the output; its revision passes",
+        f"ticket {bool(ticket)}, requests of the critic {critics}, of the researcher {len(asked)}, PASS {passed}",
+        bool(ticket) and critics >= 4 and bool(asked) and passed,
+    )
+
+
 # The plugin ---------------------------------------------------------------------------------------------------------
 
 
@@ -215,8 +290,10 @@ def _linted(scene: Scene) -> Claim:
         pip = (folder / "bin/python", "-m", "pip", "install", "-q", "--disable-pip-version-check", _SKILLSAW)
         subprocess.run([str(word) for word in pip], check=True, capture_output=True)
         (folder / "ready").touch()
-    scene.reflectloop("install", "antigravity")
+    for client in ("claude", "codex", "agents", "cursor", "copilot", "antigravity"):
+        scene.reflectloop("install", client)
     places = {
+        "a project with all clients": (scene.root,),
         "plugin": (_plugin(scene),),
         "portable": (_plugin(scene) / "portable", "--type", "agent-plugin"),
         "Antigravity": (scene.root / ".agents/plugins/reflectloop", "--type", "antigravity-plugin"),
@@ -227,7 +304,7 @@ def _linted(scene: Scene) -> Claim:
         counts = re.findall(r"(Errors|Warnings): +(\d+)", done.stdout)
         seen.append(f"{name}: exit {done.returncode}, {', '.join(f'{word} {count}' for word, count in counts)}")
         clean &= done.returncode == 0 and all(count == "0" for _, count in counts)
-    return Claim(f"`{_SKILLSAW}` finds nothing in the folders of the plugin", "; ".join(seen), clean)
+    return Claim(f"`{_SKILLSAW}` finds nothing in what is installed", "; ".join(seen), clean)
 
 
 def _claude_plugin(scene: Scene) -> Claim:
@@ -289,7 +366,7 @@ def main() -> None:
 
 
 _STORIES: tuple[Callable[[Scene], Claim], ...] = (
-    *(_claude_lists, _claude_loads, _codex_loads, _claude_task, _codex_task),
+    *(_claude_lists, _claude_loads, _codex_loads, _claude_task, _codex_task, _reflection),
     *(_validated, _linted, _claude_plugin, _codex_plugin),
 )
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import cast
@@ -235,6 +237,26 @@ def test_the_hook_before_a_push_goes_where_git_looks_and_never_over_another(repo
     assert (repo.path / "own/pre-push").exists()
     with pytest.raises(InvalidInput, match="in a project"):
         install.plan_install(at(repo, "git", home, "user"), PROGRAM)
+
+
+def test_git_runs_the_hook_before_a_push_and_no_longer_without_it(repo: Repo, home: Path, tmp_path: Path) -> None:
+    remote = tmp_path / "remote.git"
+    repo.git("init", "-q", "--bare", str(remote))
+    repo.git("push", "-q", str(remote), "HEAD:refs/heads/main")
+    place = at(repo, "git", home)
+    install.carry_out(place, install.plan_install(place, str(Path(sys.executable).parent / "reflectloop")))
+    repo.write("more.py", "value = 1\n")
+    repo.commit("unproven")
+
+    def push() -> subprocess.CompletedProcess[str]:
+        words = ["git", "push", "-q", str(remote), "HEAD:refs/heads/main"]
+        return subprocess.run(words, cwd=repo.path, capture_output=True, text=True, check=False)
+
+    refused = push()
+    assert refused.returncode != 0
+    assert "reflectloop verify" in refused.stderr
+    take_out(place)
+    assert push().returncode == 0
 
 
 def test_the_command_names_what_it_wrote_and_what_comes_next(repo: Repo) -> None:
