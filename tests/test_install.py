@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from reflectloop.hooks import fragments, install, json_files
+from reflectloop.hooks import fragments, health, install, json_files, live_check
 from reflectloop.hooks.clients import CLIENTS
 from support import Repo
 
@@ -106,6 +107,64 @@ def test_check_names_what_is_missing(repo: Repo) -> None:
     repo.write(".claude/settings.json", json.dumps(document))
     assert "hooks.Stop is missing" in repo.run("install", "claude", "--check").stderr
     assert repo.run("install", "cursor", "--uninstall").code == 14
+
+
+def _shim(folder: Path, script: str) -> dict[str, str]:
+    """Return an environment whose `reflectloop` is another program."""
+    program = folder / "shim" / "reflectloop"
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(script)
+    program.chmod(0o755)
+    return {"PATH": f"{program.parent}:{os.environ['PATH']}"}
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("#!/bin/sh\nexit 0\n", "another program answers, or none"),
+        ("#!/bin/sh\ncat\n", "another program answers, or none"),
+        ("#!/bin/sh\nexit 3\n", "exit code"),
+        (f"#!/bin/sh\nexec {sys.executable} -m reflectloop hook Stop --client claude\n", "another program answers"),
+    ],
+)
+def test_a_hook_that_another_program_answers_is_not_live(tmp_path: Path, script: str, why: str) -> None:
+    env = _shim(tmp_path, script)
+    line = f"{env['PATH'].partition(':')[0]}/reflectloop hook PreToolUse --client claude"
+    [fault] = live_check.faults("claude", {"PreToolUse": line}, None)
+    assert why in fault
+
+
+@pytest.mark.parametrize(
+    ("client", "event"), [("claude", "PreToolUse"), ("cursor", "preToolUse"), ("copilot", "preToolUse")]
+)
+def test_a_hook_is_live_if_it_refuses_what_is_always_refused(
+    repo: Repo, tmp_path: Path, client: str, event: str
+) -> None:
+    line = f"{sys.executable} -m reflectloop hook {event} --client {client}"
+    assert live_check.faults(client, {event: line}, repo.path) == []
+    lax = tmp_path / "lax"
+    lax.write_text(f'#!/bin/sh\ni=$(cat)\ncase "$i" in *reflectloop_check*) printf %s "$i" | {line};; esac\n')
+    lax.chmod(0o755)
+    assert live_check.faults(client, {event: str(lax)}, repo.path) == [f"{client} {event}: it lets rm -rf / pass"]
+
+
+def test_doctor_fails_where_an_installed_hook_is_not_live(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert health.findings(repo.path) == []
+    repo.run("install", "claude")
+    monkeypatch.setattr(install, "program", lambda: _program_in(repo.path / ".claude/settings.json"))
+    [finding] = health.findings(repo.path)
+    assert (finding.name, finding.state) == ("claude hooks", "ok"), finding.detail
+    settings = repo.path / ".claude/settings.json"
+    settings.write_text(settings.read_text().replace("PreToolUse --client", "PreToolUse --limit 1 --client"))
+    [finding] = health.findings(repo.path)
+    assert finding.state == "missing"
+    assert "hooks.PreToolUse is missing or edited" in finding.detail
+    assert finding.remedy == "reflectloop install claude --check"
+
+
+def _program_in(settings: Path) -> str:
+    command = json.loads(settings.read_text())["hooks"]["SessionStart"][0]["hooks"][0]["command"]
+    return shlex.split(command)[0]
 
 
 def _stop_command(program: str) -> str:

@@ -97,12 +97,16 @@ def _demo_line(kind: str, text: str) -> str:
 def doctor(project_dir: Path) -> Answer:
     """Show what this machine has and lacks, and test its isolation by trying to get out of it.
 
-    Exits 0 if the required isolation level ([box] isolation) is reached, else 1.
+    Runs each installed hook of an agent's program once. Exits 0 if the required isolation level ([box] isolation) is
+    reached and every installed hook answers, else 1.
 
     \b
     Example: reflectloop doctor --json
     """
+    from reflectloop.hooks import health
+
     report = machine.doctor(project_dir)
+    report.findings.extend(health.findings(project_dir))
     return Answer(report.as_data(), _doctor_lines(report), exit_code=0 if report.sound else 1)
 
 

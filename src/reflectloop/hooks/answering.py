@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
 from pathlib import Path
 from typing import NoReturn
 
+import reflectloop
 from reflectloop.errors import InvalidInput, ReflectloopError, UnsupportedRepository
 from reflectloop.hooks import clients, tool_calls
 from reflectloop.hooks.clients import HookClient
 from reflectloop.hooks.model import ALLOW, HookAnswer, HookCall, HookEvent, HookOutput
 from reflectloop.workspace import repository
 
+CHECK = "reflectloop_check"  # a field of the events that `install --check` and `doctor` send; no client sends it
 _SPARE_S = 15.0  # of the client's patience, for our own end
 _LEAST_S = 5.0
 _LARGEST = 32 << 20  # bytes of input
@@ -35,6 +38,8 @@ def answer(client: HookClient, event: str, text: str, folder: Path, limit_s: flo
     """Return what the hook prints for this event; `folder` counts where the client names none."""
     began = time.monotonic()
     call = clients.read(client, event, text)
+    if CHECK in call.raw:
+        return _check_answer(client, event, call.raw[CHECK])
     call = call._replace(folder=folder / call.folder)
     patience = limit_s if limit_s is not None else client.timeout_s - _SPARE_S
     try:
@@ -46,6 +51,12 @@ def answer(client: HookClient, event: str, text: str, folder: Path, limit_s: flo
     except Exception as fault:  # noqa: BLE001 - a hook that dies lets the agent go on
         given = _unable(call, f"{type(fault).__name__}: {fault}. Next: reflectloop doctor")
     return clients.output(client, call, given)
+
+
+def _check_answer(client: HookClient, event: str, mark: object) -> HookOutput:
+    """Return the answer to a check: it repeats the mark, so that no other program can give it by accident."""
+    document = {CHECK: mark, "client": client.name, "event": event, "version": reflectloop.__version__}
+    return HookOutput(json.dumps(document) + "\n")
 
 
 def _unable(call: HookCall, reason: str) -> HookAnswer:

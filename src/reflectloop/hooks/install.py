@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from reflectloop.errors import InvalidInput, NothingToDo
-from reflectloop.hooks import client_files, codex_trust, json_files, pieces
+from reflectloop.hooks import client_files, codex_trust, json_files, live_check, pieces
 from reflectloop.hooks.fragments import SETTINGS, Fragment, Scope
 from reflectloop.hooks.pieces import Entry, Piece
 from reflectloop.system import files, process
@@ -244,18 +244,13 @@ def _fragments(client: str, program_name: str) -> list[Fragment]:
 
 
 def _tried(at: Place, command: str) -> list[str]:
-    """Start the command of each hook once, in a folder that is no project, as the client would."""
+    """Run the command of each hook as the client would, and return which do not answer."""
     if at.client == "git":
         [hook] = at.pieces(command)
         return _fault_of(["sh", "-c", shlex.quote(str(hook.path))], at.root, b"", "git pre-push")
-    sample = json.dumps({"session_id": "check", "cwd": "/", "stop_hook_active": False}).encode()
     lines = {item.keys[-1]: _command_line(item.value) for item in _fragments(at.client, command)}
-    return [
-        fault
-        for event, line in lines.items()
-        if line
-        for fault in _fault_of(["sh", "-c", line], Path("/"), sample, f"{at.client} {event}")
-    ]
+    given = {event: line for event, line in lines.items() if line}
+    return live_check.faults(at.client, given, at.root if at.scope == "project" else None)
 
 
 def _fault_of(argv: list[str], folder: Path, stdin: bytes, name: str) -> list[str]:
@@ -282,6 +277,11 @@ def _command_line(value: object) -> str:
 def _ledger(at: Place) -> dict[str, Entry]:
     _, document = json_files.read(at.ledger)
     return document
+
+
+def is_entered(at: Place) -> bool:
+    """Return True if this user installed something at a place."""
+    return bool(_entries(at, _ledger(at)))
 
 
 def _entries(at: Place, ledger: Mapping[str, Entry]) -> dict[str, Entry]:
