@@ -304,3 +304,11 @@ def test_line_162_an_executor_that_splits_does_not_shed_the_confirmed_checks(rep
     result = crew.story()
     assert result.error is not None
     assert result.run.steps["1.3"].status != "done"
+
+
+def test_line_153_initialising_a_plan_makes_state_and_todo_at_once(repo: Repo) -> None:
+    repo.write("reflectloop.toml", "[publish]\ntriflow = true\n")
+    _Requests(repo, "Write it")
+    state = json.loads((repo.path / "state.json").read_text())
+    assert [step["title"] for step in state["steps"]] == ["Write it"]
+    assert "Write it" in (repo.path / "todo.md").read_text()

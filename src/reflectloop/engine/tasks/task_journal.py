@@ -228,8 +228,6 @@ class TaskJournal:
     def commit(self) -> None:
         if self.pending:
             self._write(self.opened or self.folders.current_task(), self.pending)
-            if self.opened:
-                self.folders.set_current_task(self.opened)
         self.roll_back()
 
     def roll_back(self) -> None:
@@ -238,13 +236,8 @@ class TaskJournal:
     def _write(self, task_id: str | None, pending: Sequence[events.Event]) -> None:
         if task_id is None:
             raise Refusal("there is no task to write to", hint="reflectloop tp GOAL")
-        written = self.folders.open_journal(task_id)
-        try:
-            for event in pending:
-                written.append(event)
-        finally:
-            written.close()
-        views.refresh(written.path.parent)
+        # A new task is current before its views are written: only those of the current task are published.
+        views.append_events(self.folders, task_id, pending, make_current=self.opened is not None)
 
 
 def _finished(
