@@ -20,11 +20,12 @@ _ONE_WORD = re.compile(
     r"(?:.*_)?id|(?:.*_)?(?:ids|code|count|number|calls|turns|tokens|level|track|state|attempts|times|hash|verdict|total|category|needs|rule|fingerprint)\d?"
 )
 _AFTER_LABEL = re.compile(r"(：(?:\x1b\[[0-9;]*m)*) ")  # a blank that English needs
-_LABEL = re.compile(r"\w: ")
-_PATH = re.compile(r"\S*/\S*")
+_LABEL = re.compile(r"[\w)\]]: ")
+_PATH_OR_LINE = re.compile(r"[\w./-]+(?::\d+)?")
+_PATH = re.compile(r"\S*/\S*|[A-Z][A-Z_ ]+")  # or an outcome
 _SIGNS = {"; ": "；", " ": ""}
 _SIGN = re.compile(r"; | (?=\()")
-_SHELL = re.compile(r"[$<>|&\"]")
+_SHELL = re.compile(r"[$<>|&]|(?<!\[)\"(?!\])")  # signs of a shell, and quotes that are none of a list
 _ENTRY = re.compile(r'("(?:[^"\\]|\\["\\nt])*") = ("(?:[^"\\]|\\["\\nt])*")')
 _FENCE = "```"
 _COMMENT = "<!--"
@@ -245,6 +246,9 @@ class Catalogue:
         known = self._text(text, words=words)
         if known is None and (whole := self._exact.get(f"{text}:")) is not None:
             return whole.removesuffix("：")
+        name, _, place = text.partition(" ")
+        if known is None and name in self._words and _PATH_OR_LINE.fullmatch(place):
+            return f"{self._words[name]} {place}"
         return known
 
     def _edge(self, text: str) -> str | None:
