@@ -26,7 +26,7 @@ from reflectloop.mcp.server import make_server
 from reflectloop.trust import person
 from support import Repo, wait_until
 from test_approve import SETTINGS, TESTS, WEAKER
-from test_domain import INIT, PREFLIGHT
+from test_domain import INIT, PREFLIGHT, Desk
 
 pytestmark = pytest.mark.usefixtures("without_probing")
 
@@ -211,24 +211,19 @@ def test_an_agent_behind_the_server_cannot_approve_even_if_its_client_says_yes(
 def test_a_blocked_step_gets_the_answer_of_the_user(repo: Repo, era: str) -> None:
     questions: list[str] = []
 
-    def request(number: int, *ops: dict[str, Any]) -> dict[str, Any]:
-        return {"proto": "triflow.fileops.v1", "id": f"R-{number}", "purpose": "execute_step", "ops": list(ops)}
-
     async def user(context: Any, params: Any) -> ElicitResult:
         assert context is not None
         questions.append(params.message)
         return ElicitResult(action="accept", content={"answer": "the second"})
 
     async def talk(client: Client) -> None:
-        blocked = {"op": "triflow_state_mark_blocked", "reason": "which table?", "unblock": "name it"}
-        first = await call(client, "fileops", request=request(1, INIT, PREFLIGHT, blocked))
-        assert (first["ok"], first["data"]["status"]) == (True, "ok")
         assert (await call(client, "answer", step="2"))["error"]["code"] == "NOTHING_TO_DO"
         assert (await call(client, "answer", step="1"))["done"] is True
-        after = await call(client, "fileops", request=request(2, PREFLIGHT))
-        assert "the second" in json.dumps(after["data"])
 
+    desk = Desk(repo)
+    desk.good(INIT, PREFLIGHT, {"op": "triflow_state_mark_blocked", "reason": "which table?", "unblock": "name it"})
     session(repo, talk, era, asked=user)
+    assert desk.good(PREFLIGHT)["answer"] == "the second"
     assert questions == ["Step 1 is blocked: which table?\nname it"]
 
 
@@ -271,6 +266,9 @@ def test_a_result_is_the_answer_of_the_command(repo: Repo) -> None:
         assert same["data"]["result"]["details"][0]["error"] == answer["data"]["result"]["details"][0]["error"]
         stored = (repo.path / ".reflectloop" / "work" / same["handle"]).iterdir()
         assert not any(KEY in path.read_text() for path in stored)
+        request = {"proto": "triflow.fileops.v1", "id": "R-1", "purpose": "execute_step", "ops": [INIT, PREFLIGHT]}
+        opened = await call(client, "fileops", request=request)
+        assert (opened["ok"], opened["data"]["status"]) == (True, "ok")
 
     session(repo, talk)
 
