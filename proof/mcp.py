@@ -6,13 +6,11 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -81,33 +79,9 @@ class Site:
     def works(self) -> list[Path]:
         return sorted((self.root / ".reflectloop" / "work").glob("W-*/work.json"))
 
-    @contextmanager
-    def http(self) -> Iterator[tuple[str, str]]:
+    def http(self) -> AbstractContextManager[tuple[str, str]]:
         """Serve over HTTP; yield the address and the token."""
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        words = [str(_BIN), "mcp", "--http", str(port), "--project", str(self.root)]
-        with subprocess.Popen(words, env=self.env(), stderr=subprocess.DEVNULL) as server:
-            try:
-                _wait_for(lambda: _answers(port))
-                token = (self.home / ".local" / "state" / "reflectloop" / "mcp-token").read_text().strip()
-                yield f"http://127.0.0.1:{port}/mcp", token
-            finally:
-                server.terminate()
-
-
-def _answers(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _wait_for(condition: Any, timeout_s: float = 120) -> None:  # noqa: ANN401
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError
-        time.sleep(0.05)
+        return mcp_clients.http_server(self.root, self.env())
 
 
 async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:  # noqa: ANN401
@@ -259,9 +233,9 @@ def _killed(site: Site, *, server_too: bool) -> Claim:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    _wait_for(site.works)
+    mcp_clients.wait_for(site.works)
     (path,) = site.works()
-    _wait_for((site.root / ".reflectloop" / "workspaces").exists)
+    mcp_clients.wait_for((site.root / ".reflectloop" / "workspaces").exists)
     servers = [int(name) for name in _children(client.pid)]
     client.kill()
     client.wait()
@@ -269,7 +243,7 @@ def _killed(site: Site, *, server_too: bool) -> Claim:
         for pid in servers:
             os.kill(pid, signal.SIGKILL)
     else:
-        _wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in servers))
+        mcp_clients.wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in servers))
     work: dict[str, Any] = {}
 
     async def look() -> None:
@@ -306,7 +280,7 @@ def _polled(site: Site) -> Claim:
             seen.update(calls=calls, longest=longest, ok=answer.get("ok"))
             (site.root / "plan.json").write_text(json.dumps(_PLAN).replace("sleep 8", "sleep 987654"))
             answer = await call(client, "run_plan", plan="plan.json", wait_s=3, new_task=True)
-            _wait_for(_sleeps)
+            mcp_clients.wait_for(_sleeps)
             ended = await call(client, "cancel", handle=answer["handle"])
             seen.update(cancelled=ended.get("state"), left=_sleeps())
 

@@ -3,18 +3,53 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from proof.clis import programs
 from proof.hooks import CODEX_SETTINGS, Scene, Session
-from proof.paper import Claim
+from proof.paper import ROOT, Claim
 
 from model import Call, Line, Model, Turn, say  # isort: skip - its folder is on the path after proof.hooks
 
 _WRONG, _RIGHT = "def one():\n    return 3\n", "def one():\n    return 2 - 1\n"
 _WEAK = "import unittest\n\n\nclass Calc(unittest.TestCase):\n    def test_one(self):\n        pass\n"
+
+
+_BIN = ROOT / ".venv" / "bin" / "reflectloop"
+
+
+def wait_for(condition: Callable[[], object], timeout_s: float = 120) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        time.sleep(0.05)
+
+
+@contextmanager
+def http_server(root: Path, env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Serve a project over HTTP; yield the address and the token."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = [str(_BIN), "mcp", "--http", str(port), "--project", str(root)]
+    with subprocess.Popen(words, env=env, stderr=subprocess.DEVNULL) as server:
+        try:
+            wait_for(lambda: _answers(port))
+            token = (Path(env["HOME"]) / ".local" / "state" / "reflectloop" / "mcp-token").read_text().strip()
+            yield f"http://127.0.0.1:{port}/mcp", token
+        finally:
+            server.terminate()
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 class McpScene(Scene):
@@ -76,6 +111,52 @@ def claims(folder: Path) -> Iterator[Claim]:
             [str(programs()[client]), "--version"], capture_output=True, text=True, check=False, env=scene.env()
         ).stdout.strip()
         yield from _stories(scene, client, version)
+    yield _over_http(McpScene(folder / "http"))
+    yield _added(McpScene(folder / "added"))
+
+
+def _over_http(scene: McpScene) -> Claim:
+    """Claude Code as a client over HTTP, with the token in its settings."""
+    (scene.root / "calc.py").write_text(_WRONG)
+    with http_server(scene.root, scene.env()) as (url, token):
+        server = {"type": "http", "url": url, "headers": {"Authorization": f"Bearer {token}"}}
+        scene.settings.write_text(json.dumps({"mcpServers": {"reflectloop": server}}))
+        session = scene.by_claude(_claude("verify", wait_s=200), _claude("approve", run="latest"), say("Done."))
+    text = _results(session)
+    refused, over_http = "AssertionError: 3 != 1" in text, "cannot come over HTTP" in text
+    cannot = over_http or "this client cannot ask its user" in text
+    return Claim(
+        "Claude Code over HTTP with the token: verify gives the failing test, approve is refused",
+        f"failing test {refused}, approve refused {cannot}",
+        refused and cannot,
+    )
+
+
+def _added(scene: McpScene) -> Claim:
+    """The commands of docs/mcp.md."""
+    home = scene.home / ".codex"
+    home.mkdir()
+    quiet = {"ANTHROPIC_API_KEY": "dummy", "ANTHROPIC_BASE_URL": "http://127.0.0.1:9", "DISABLE_TELEMETRY": "1"}
+    quiet |= {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1", "CODEX_HOME": str(home)}
+    seen = {}
+    for client, sign in (("claude", "Connected"), ("codex", "enabled")):
+        for words in (("add", "reflectloop", "--", "reflectloop", "mcp"), ("list",)):
+            done = subprocess.run(
+                [str(programs()[client]), "mcp", *words],
+                cwd=scene.root,
+                env=scene.env(**quiet),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=120,
+            )
+        seen[client] = sign in done.stdout
+    return Claim(
+        "`claude mcp add` and `codex mcp add` as docs/mcp.md has them",
+        f"claude: Connected {seen['claude']}; codex: enabled {seen['codex']}",
+        all(seen.values()),
+    )
 
 
 def _stories(scene: McpScene, client: str, version: str) -> Iterator[Claim]:
