@@ -24,7 +24,7 @@ from reflectloop.gates.insight import Anchor, Remark
 from reflectloop.gates.proof import ProofInput
 from reflectloop.plan.model import Plan
 from reflectloop.terms import Decision, Track
-from reflectloop.verification.evidence import EvidenceRecord
+from reflectloop.verification.evidence_chain import EvidenceRecord
 
 
 @pytest.mark.parametrize(

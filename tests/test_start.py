@@ -52,6 +52,15 @@ def test_looking_at_a_task_builds_no_model(repo: Repo) -> None:
     assert not {name for name in loaded if name.startswith(("reflectloop.engine", "reflectloop.sandbox"))}
 
 
+def test_a_stop_with_a_known_answer_builds_no_model(repo: Repo) -> None:
+    session = json.dumps({"session_id": "s", "cwd": str(repo.path)})
+    _loaded(repo.path, ["hook", "SessionStart"], session)
+    repo.write("README.md", "prose\n")
+    loaded = _loaded(repo.path, ["hook", "Stop"], session)
+    assert "reflectloop.engine.gating.background" in loaded
+    assert not loaded & (_LARGE | {"click", "reflectloop.state.events", "reflectloop.policy"})
+
+
 def test_a_status_line_reads_the_last_answer_only(repo: Repo) -> None:
     loaded = _loaded(repo.path, ["watch", "--statusline"])
     assert "reflectloop.commands.watch_status" in loaded

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflectloop.cli.progress import plain
-from reflectloop.cli.render import harmless
+from reflectloop.cli.render import harmless, plain
 from reflectloop.errors import SecretLeak
 from reflectloop.sandbox.output import Recorder
 from reflectloop.system import terminal

@@ -13,7 +13,7 @@ from reflectloop.errors import InvalidInput
 from reflectloop.plan.globs import matches_any
 from reflectloop.terms import Decision, OutcomeWord, Track, outcome_of
 from reflectloop.verification import compare, evidence, verdict
-from reflectloop.verification.evidence import Chain, EvidenceRecord
+from reflectloop.verification.evidence_chain import Chain, EvidenceRecord, write_receipt
 from reflectloop.verification.result import (
     Counts,
     Detail,
@@ -252,7 +252,7 @@ def _folder(path: Path) -> Path:
         )
     (path / "changes.patch").write_text("diff --git a/x b/x\n")
     (path / "plan.txt").write_text("plan: {}\n")
-    return evidence.write_receipt(path, chain, {"decision": "PASS"}, ["changes.patch", "plan.txt"])
+    return write_receipt(path, chain, {"decision": "PASS"}, ["changes.patch", "plan.txt"])
 
 
 def test_what_was_written_verifies(tmp_path: Path) -> None:

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from reflectloop import languages, secrets
 from reflectloop.cli import render
-from reflectloop.cli.render import echo, harmless, paint, print_raw, shown_title
+from reflectloop.cli.render import echo, harmless, paint, plain, print_raw, shown_title
 from reflectloop.engine.run import recovery
 from reflectloop.engine.run.request import NullObserver, RunObserver
 from reflectloop.plan.load import LoadedPlan
 from reflectloop.state import events
 from reflectloop.state.journal import JournalEntry
-from reflectloop.system import terminal
 from reflectloop.verification.progress import RunningCheck, duration
 
 if TYPE_CHECKING:
@@ -46,11 +45,6 @@ def observe(*, events: bool = False) -> Iterator[RunObserver]:
             yield shown
     else:
         yield PlainProgress()
-
-
-def plain(data: bytes) -> list[str]:
-    """Return output as lines of text, without colours and other control sequences."""
-    return terminal.plain(data.replace(b"\r", b"\n")).decode("utf-8", "replace").split("\n")
 
 
 class Events(NullObserver):

@@ -233,6 +233,11 @@ def harmless(text: str) -> str:
     return terminal.coloured(printable.encode()).decode()
 
 
+def plain(data: bytes) -> list[str]:
+    """Return output as lines of text, without colours and other control sequences."""
+    return terminal.plain(data.replace(b"\r", b"\n")).decode("utf-8", "replace").split("\n")
+
+
 def warn_of_ignored(arguments: list[str]) -> None:
     """Print which settings were ignored. A JSON document lists them among its warnings."""
     from reflectloop import trust

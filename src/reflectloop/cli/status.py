@@ -176,11 +176,9 @@ def _print_logs(logs: list[Path], titles: list[str]) -> None:
 
 def _print_log(path: Path) -> None:
     """Print a log: unchanged to a file or pipe, without control sequences to a terminal."""
-    from reflectloop.cli.progress import plain
-
     with path.open("rb") as file:
         for line in file:
-            text = "\n".join(plain(line)) if sys.stdout.isatty() else line.decode("utf-8", "replace")
+            text = "\n".join(render.plain(line)) if sys.stdout.isatty() else line.decode("utf-8", "replace")
             click.echo(text.removesuffix("\n"))
 
 
@@ -283,9 +281,7 @@ class ColouredPatch:
             self._print(line)
 
     def _print(self, line: bytes) -> None:
-        from reflectloop.cli.progress import plain
-
-        text = "".join(plain(line))
+        text = "".join(render.plain(line))
         shade = self._SHADES.get(line[:1])
         echo_as_is(paint(shade, text) if shade else text)
 

@@ -19,7 +19,7 @@ from reflectloop.plan.model import Plan
 from reflectloop.plan.order import batches
 from reflectloop.terms import RemarkKind, Track
 from reflectloop.verification import protected
-from reflectloop.verification.evidence import EvidenceRecord
+from reflectloop.verification.evidence_chain import EvidenceRecord
 from reflectloop.verification.result import ChangedFile
 from reflectloop.verification.verdict import Verdict, held
 

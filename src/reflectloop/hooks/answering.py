@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import reflectloop
 from reflectloop.errors import InvalidInput, ReflectloopError, UnsupportedRepository
-from reflectloop.hooks import clients, tool_calls
+from reflectloop.hooks import clients
 from reflectloop.hooks.clients import HookClient
 from reflectloop.hooks.model import ALLOW, HookAnswer, HookCall, HookEvent, HookOutput
 from reflectloop.workspace import repository
@@ -69,6 +69,8 @@ def _unable(call: HookCall, reason: str) -> HookAnswer:
 
 def _judged(call: HookCall, deadline: float) -> HookAnswer:
     if call.event is HookEvent.BEFORE_TOOL:
+        from reflectloop.hooks import tool_calls  # noqa: PLC0415 - loads the command policy
+
         root = _root(call.folder)
         return tool_calls.before(call, root, root / repository.OWN_FOLDER) if root else ALLOW
     if call.event in (HookEvent.PROMPT, HookEvent.SESSION_END):

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from reflectloop.errors import UnsupportedRepository
-from reflectloop.hooks import tool_calls
 from reflectloop.hooks.model import ALLOW, HookAnswer, HookCall, HookEvent
 from reflectloop.workspace.folders import Folders, open_project_dirs
 
@@ -33,6 +32,7 @@ def _folders(folder: Path) -> Folders | None:
 
 
 def _after(call: HookCall, folders: Folders, deadline: float) -> HookAnswer:
+    from reflectloop.hooks import tool_calls  # noqa: PLC0415 - loads the command policy and the rules for secrets
     from reflectloop.hooks.stop_gate import StopGate  # noqa: PLC0415 - loads the engine, which reading does not need
 
     given = tool_calls.after(call, folders.root)

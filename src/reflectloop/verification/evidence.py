@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict
-
-from reflectloop import secrets
 from reflectloop.errors import InvalidInput
 from reflectloop.system import files
 from reflectloop.trust import signing
-from reflectloop.verification.result import Counts
 
 Level = Literal["L0", "L1", "L2", "L3"]
-_FIRST = "0" * 64
+FIRST = "0" * 64
 FILE, RECEIPT = "evidence.jsonl", "receipt.json"
-_VERSION = 1
+VERSION = 1
 _PURPOSE = "receipt"
 _SIGNATURE = "signature"
 
@@ -32,51 +28,6 @@ class SignatureState(StrEnum):
     ELSEWHERE = "signed by another machine's key"
     NOT = "not authenticated: it is not signed"
     WRONGLY = "the signature is not the one of this content"
-
-
-class EvidenceRecord(BaseModel):
-    """One command the engine ran. `prev` is the hash of the previous line."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    id: str = ""  # assigned when it is appended
-    claim: str
-    level: Level
-    kind: str
-    command: tuple[str, ...]
-    exit_code: int | None
-    counts: Counts = Counts()
-    tree: str
-    base_tree: str
-    plan_hash: str | None
-    output_sha256: str | None
-    log: str | None = None  # the file with that hash, below the folder of the receipt
-    remembered: str | None = None  # the earlier run or verification that ran it; None if it ran now
-    isolation: str
-    started: str
-    duration_ms: int
-    prev: str = _FIRST
-
-
-class Chain:
-    """An append-only writer of `evidence.jsonl`."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.last = _FIRST
-        self.records: list[EvidenceRecord] = []
-
-    def add(self, record: EvidenceRecord) -> EvidenceRecord:
-        """Append a record with its id and the hash of the previous line, its command redacted, and return it."""
-        shown = tuple(secrets.current_detector().redact(word) for word in record.command)
-        place = {"id": f"E-{len(self.records) + 1:03d}", "prev": self.last}
-        linked = record.model_copy(update={**place, "command": shown})
-        line = canonical(linked.model_dump(mode="json"))
-        with files.room_for("the evidence", self.path.parent), self.path.open("ab") as file:
-            file.write(line + b"\n")
-        self.last = digest(line)
-        self.records.append(linked)
-        return linked
 
 
 def canonical(value: Any) -> bytes:  # noqa: ANN401 - any JSON
@@ -105,24 +56,14 @@ def log_of(path: Path | None, folder: Path) -> dict[str, str | None]:
     return {"log": inside, "output_sha256": digest_of(path)}
 
 
-def write_receipt(folder: Path, chain: Chain, decision: Mapping[str, Any], named: Sequence[str]) -> Path:
-    """Write a signed receipt: the decision, the end of the chain, and the hash of every file in `named`."""
-    body = {
-        "version": _VERSION,
-        **decision,
-        "evidence": {"count": len(chain.records), "last": chain.last},
-        "files": {name: digest_of(folder / name) for name in (*named, FILE)},
-    }
-    return _seal_receipt(folder, body)
-
-
 def update_receipt(folder: Path, receipt: Mapping[str, Any], decision: Mapping[str, Any]) -> Path:
     """Write a receipt anew with another decision: its evidence stays, and its files are hashed as they are now."""
     body = _body(receipt) | dict(decision)
-    return _seal_receipt(folder, body | {"files": {name: digest_of(folder / name) for name in body["files"]}})
+    return seal_receipt(folder, body | {"files": {name: digest_of(folder / name) for name in body["files"]}})
 
 
-def _seal_receipt(folder: Path, body: Mapping[str, Any]) -> Path:
+def seal_receipt(folder: Path, body: Mapping[str, Any]) -> Path:
+    """Write a receipt with its digest and the signature of the user's key."""
     target = folder / RECEIPT
     sealed = {**body, "digest": digest(canonical(body))}
     key = signing.key()
@@ -192,8 +133,8 @@ def _load(path: Path) -> dict[str, Any]:
         raise InvalidInput(f"cannot read {path}: {fault.strerror}", next_step="reflectloop receipt show RUN") from fault
     except ValueError as fault:
         raise InvalidInput(f"{path} is not a receipt: {fault}", next_step="reflectloop receipt show RUN") from fault
-    if not isinstance(receipt, dict) or receipt.get("version") != _VERSION:
-        raise InvalidInput(f"{path} is not a receipt of version {_VERSION}", next_step="reflectloop receipt show RUN")
+    if not isinstance(receipt, dict) or receipt.get("version") != VERSION:
+        raise InvalidInput(f"{path} is not a receipt of version {VERSION}", next_step="reflectloop receipt show RUN")
     return {**receipt, "_raw": raw}
 
 
@@ -208,7 +149,7 @@ def _receipt_faults(receipt: dict[str, Any]) -> list[str]:
 
 def _follow(path: Path, receipt: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
     """Read the chain of records, and return them with its faults."""
-    records, faults, last = [], [], _FIRST
+    records, faults, last = [], [], FIRST
     try:
         lines = path.read_bytes().splitlines()
     except OSError:

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 from reflectloop.config import Service
+from reflectloop.verification import changed_file
 
 Kind = Literal["test", "lint", "type", "build", "custom"]
 Type = Literal[
@@ -100,14 +101,7 @@ class TamperFinding(NamedTuple):
     details: tuple[str, ...] = ()  # lines that were removed and added, marked - and +
 
 
-class ChangedFile(NamedTuple):
-    """One file before and after a patch; None if it does not exist."""
-
-    path: str
-    before: bytes | None
-    after: bytes | None
-    mode_before: str = "100644"
-    mode_after: str = "100644"
+ChangedFile = changed_file.ChangedFile
 
 
 class DetectedCheck(NamedTuple):

@@ -28,7 +28,8 @@ from reflectloop.verification import (
 from reflectloop.verification.change_proof import MOST_FLAKES, TRIES, ChangeProof, JudgedTrees, died
 from reflectloop.verification.check_runner import CheckRun, CheckRunner
 from reflectloop.verification.compare import Comparison
-from reflectloop.verification.evidence import Chain, EvidenceRecord, Level
+from reflectloop.verification.evidence import Level
+from reflectloop.verification.evidence_chain import Chain, EvidenceRecord
 from reflectloop.verification.explain import FailureExplainer
 from reflectloop.verification.intended import RunEvidence
 from reflectloop.verification.patch_text import look

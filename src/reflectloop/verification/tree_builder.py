@@ -14,8 +14,8 @@ from typing import NamedTuple
 from reflectloop.errors import InvalidInput
 from reflectloop.system import files
 from reflectloop.system.git import Git
+from reflectloop.verification.changed_file import ChangedFile
 from reflectloop.verification.protected import inline_tests
-from reflectloop.verification.result import ChangedFile
 from reflectloop.workspace.project import KEPT_OUT, SHARED_RECORDS
 from reflectloop.workspace.store import Store
 

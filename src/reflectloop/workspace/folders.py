@@ -7,16 +7,17 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from reflectloop import settings_files
 from reflectloop.errors import InvalidInput, NothingToDo, StateDamaged
-from reflectloop.state import snapshot
-from reflectloop.state.fold import Task, fold
-from reflectloop.state.journal import Journal, OnEvent, read
 from reflectloop.system import files
 from reflectloop.workspace import project, store
 from reflectloop.workspace.project import OWN_FOLDER
+
+if TYPE_CHECKING:  # the state of tasks, which hooks do not read
+    from reflectloop.state.fold import Task
+    from reflectloop.state.journal import Journal, OnEvent
 
 RUN_ID = re.compile(r"RLOP-\d{8}-[0-9a-f]{6}")
 TASK_ID = re.compile(r"T-\d{8}-[0-9a-f]{6}")
@@ -240,6 +241,7 @@ class Folders(NamedTuple):
     def open_journal(self, task_id: str, tell: OnEvent | None = None) -> Journal:
         """Open the journal of a task for writing; possible secrets in events are redacted, and each line is signed."""
         from reflectloop import secrets  # noqa: PLC0415 - readers of a journal need neither
+        from reflectloop.state.journal import Journal  # noqa: PLC0415
         from reflectloop.trust import signing  # noqa: PLC0415
 
         key = signing.key()
@@ -255,19 +257,26 @@ class Folders(NamedTuple):
 
     def load_task(self, task_id: str) -> Task:
         """Return a task as its whole journal says, which is how work on it is decided."""
+        from reflectloop.state.fold import fold  # noqa: PLC0415 - a hook reads no task
+        from reflectloop.state.journal import read  # noqa: PLC0415
+
         return fold(read(self.journal(task_id)))
 
     def load_current(self) -> Task:
         """Return the current task by its whole journal; an empty one if there is none."""
         task_id = self.current_task()
-        return self.load_task(task_id) if task_id else Task()
+        return self.load_task(task_id) if task_id else _no_task()
 
     def load_tasks(self) -> list[Task]:
         """Return every task by its whole journal, oldest first."""
+        from reflectloop.state import snapshot  # noqa: PLC0415
+
         return [snapshot.load_from_journal(path.parent) for path in self._journals()]
 
     def peek_tasks(self) -> list[Task]:
         """Return every task for reading only, oldest first."""
+        from reflectloop.state import snapshot  # noqa: PLC0415
+
         return [snapshot.load_task(path.parent) for path in self._journals()]
 
     def _journals(self) -> list[Path]:
@@ -277,10 +286,18 @@ class Folders(NamedTuple):
     def peek_current(self) -> Task:
         """Return the current task for reading only, with as little of its journal read as is safe."""
         task_id = self.current_task()
-        return snapshot.load_task(self.journal(task_id).parent) if task_id else Task()
+        from reflectloop.state import snapshot  # noqa: PLC0415
+
+        return snapshot.load_task(self.journal(task_id).parent) if task_id else _no_task()
 
     def set_current_task(self, task_id: str) -> None:
         files.write_atomic(self.own / "current", task_id + "\n")
+
+
+def _no_task() -> Task:
+    from reflectloop.state.fold import Task  # noqa: PLC0415
+
+    return Task()
 
 
 def _begun(folder: Path) -> int:

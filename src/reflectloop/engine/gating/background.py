@@ -12,10 +12,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from reflectloop.engine.gating import receipts, working_tree
+from reflectloop.engine.gating import working_tree
+from reflectloop.errors import ReflectloopError
 from reflectloop.system import clock, files, process
+from reflectloop.system.git import GitFailed
 from reflectloop.terms import OutcomeWord
+from reflectloop.trust import signing
+from reflectloop.verification import evidence
+from reflectloop.verification.evidence import SignatureState
 from reflectloop.verification.tree_builder import TreeBuilder
+from reflectloop.workspace import object_hashes
 from reflectloop.workspace import project as projects
 from reflectloop.workspace.folders import Folders
 from reflectloop.workspace.store import open_store
@@ -98,7 +104,7 @@ class BackgroundVerification:
             receipt = read_json(path)
             if receipt.get("base_tree") != base or receipt.get("tree") != tree:
                 continue
-            if not receipts.checked(self.folders.root, path.parent.name).data()["authenticated"]:
+            if not self._is_authentic(path):
                 continue
             run = path.parent.name
             reasons = tuple(map(str, receipt.get("reasons", [])))
@@ -107,6 +113,22 @@ class BackgroundVerification:
             follow = f"reflectloop approve {run}" if word == OutcomeWord.REVIEW else f"reflectloop show {run}"
             return TreeVerdict(word, reasons, run, follow)
         return None
+
+    def _is_authentic(self, path: Path) -> bool:
+        """Return True if this user's engine signed a receipt, and its files and objects are unchanged.
+
+        The patch is not applied again, as `receipt verify` does: the caller has computed the trees.
+        """
+        store = self.store
+        try:
+            found = evidence.verify(path)
+            base, tree = str(found.receipt.get("base_tree")), str(found.receipt.get("tree"))
+            signed = found.signed is SignatureState.HERE and not signing.lies_in(self.folders.root)
+            if found.faults or not signed:
+                return False
+            return not object_hashes.first_fault(store.git(), store.object_format, base, tree)
+        except (ReflectloopError, GitFailed):
+            return False
 
     def failed(self) -> TreeVerdict:
         """Return why a verification ended without a receipt."""

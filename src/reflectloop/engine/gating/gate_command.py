@@ -32,7 +32,7 @@ from reflectloop.state.journal import Journal
 from reflectloop.system import clock, files
 from reflectloop.terms import Track
 from reflectloop.verification import evidence
-from reflectloop.verification.evidence import Chain
+from reflectloop.verification.evidence_chain import Chain, write_receipt
 from reflectloop.verification.sealed_trees import VerificationInput
 from reflectloop.verification.verdict import Verdict
 from reflectloop.workspace import secret_guard
@@ -303,6 +303,6 @@ class _Line(verifying.Verification):
         written = [self.patch_name, gate_pipeline.PAGE, gate_pipeline.DATA, *self._keep_input()]
         if not chain.records:
             chain.path.touch()  # nothing was run, and the receipt says so
-        evidence.write_receipt(self.folder, chain, junit_sarif.cleaned(said), written)
+        write_receipt(self.folder, chain, junit_sarif.cleaned(said), written)
         envelope = self.envelope(error, sides.base, level, [evidence.RECEIPT, evidence.FILE, *written])
         return VerifyOutcome(envelope, way.seen.verdict, self.folder, error)

@@ -28,7 +28,7 @@ from reflectloop.state import events
 from reflectloop.system import files
 from reflectloop.terms import Track
 from reflectloop.verification import tampering, verdict
-from reflectloop.verification.evidence import EvidenceRecord
+from reflectloop.verification.evidence_chain import EvidenceRecord
 from reflectloop.verification.result import ChangedFile
 from reflectloop.workspace.generated_files import HEAD
 

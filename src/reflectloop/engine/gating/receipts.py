@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reflectloop import config
 from reflectloop.engine.gating import one_truth
 from reflectloop.errors import InvalidInput, NotAuthenticated, NothingToDo, ReflectloopError
 from reflectloop.plan.globs import matches_any
@@ -18,6 +17,9 @@ from reflectloop.verification.tree_builder import TreeBuilder
 from reflectloop.workspace import object_hashes, project
 from reflectloop.workspace.folders import Folders, open_project_dirs
 from reflectloop.workspace.store import open_store
+
+if TYPE_CHECKING:
+    from reflectloop.config import Config
 
 
 class ReceiptResult(NamedTuple):
@@ -67,7 +69,7 @@ def _beside(start: Path, path: Path, found: ReceiptCheck) -> tuple[list[str], li
     try:
         folders = open_project_dirs(start)
         home = project.open_project(folders.root)
-        store = open_store(home, config.load(folders.root).workspace)
+        store = open_store(home, _settings(folders).workspace)
     except ReflectloopError:
         return [], [] if found.signed is SignatureState.HERE else [f"{RECEIPT}: {found.signed}"]
     unsigned = one_truth.not_authenticated(folders.root, found)
@@ -81,6 +83,12 @@ def _beside(start: Path, path: Path, found: ReceiptCheck) -> tuple[list[str], li
         wrong = object_hashes.first_fault(store.git(), store.object_format, base, tree)
         faults += [wrong] if wrong else []
     return faults, unsigned
+
+
+def _settings(folders: Folders) -> Config:
+    from reflectloop import config  # noqa: PLC0415 - loads pydantic, and the stop gate needs no settings
+
+    return config.load(folders.root)
 
 
 def _find(start: Path, name: str | None) -> Path:
@@ -105,7 +113,7 @@ def _trees(start: Path, path: Path, found: ReceiptCheck) -> tuple[str, list[str]
     try:
         folders = open_project_dirs(start)
         home = project.open_project(folders.root)
-        store = open_store(home, config.load(folders.root).workspace)
+        store = open_store(home, _settings(folders).workspace)
     except ReflectloopError:
         return "trees not looked at: no repository here", []
     if not change.is_file() or store.git().attempt("cat-file", "-e", f"{base}^{{tree}}").code:
@@ -136,7 +144,7 @@ def protected_files(start: Path) -> list[dict[str, str]]:
     """Every file of the project that a patch may not weaken, and why."""
     folders = open_project_dirs(start)
     home = project.open_project(folders.root)
-    settings = config.load(folders.root)
+    settings = _settings(folders)
     store = open_store(home, settings.workspace)
     listed = TreeBuilder(store, folders.scratch, store.objects).listing(home.head or "") if home.head else {}
     out = []

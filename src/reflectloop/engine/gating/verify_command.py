@@ -34,7 +34,7 @@ from reflectloop.terms import Isolation, Track
 from reflectloop.trust import installed
 from reflectloop.verification import detect, environment_key, evidence, protected, setup
 from reflectloop.verification.check_runner import CheckRunner
-from reflectloop.verification.evidence import Chain
+from reflectloop.verification.evidence_chain import Chain, write_receipt
 from reflectloop.verification.expected_texts import is_expected_value
 from reflectloop.verification.fresh_workspaces import WorkspaceFactory
 from reflectloop.verification.progress import CheckObserver, Times
@@ -346,7 +346,7 @@ class Verification:
     def _write(self, found: Verdict, chain: Chain, envelope: Envelope) -> None:
         said = junit_sarif.pretty({"envelope": envelope.model_dump(mode="json"), "data": as_data(found)})
         files.write_atomic(self.folder / "verdict.json", said)
-        evidence.write_receipt(self.folder, chain, about(found, self.run_id, None), [self.patch_name, "verdict.json"])
+        write_receipt(self.folder, chain, about(found, self.run_id, None), [self.patch_name, "verdict.json"])
 
     def _clear_away(self) -> None:
         for entry in workspace_registry.stale(self.folders.own, self.config.workspace.keep_failed):

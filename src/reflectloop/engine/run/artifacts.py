@@ -21,7 +21,7 @@ from reflectloop.state import snapshot
 from reflectloop.state.fold import Task
 from reflectloop.system import clock, files
 from reflectloop.terms import OutcomeWord
-from reflectloop.verification import evidence
+from reflectloop.verification import evidence, evidence_chain
 from reflectloop.workspace.folders import user_knowledge
 
 
@@ -84,7 +84,7 @@ def _write_receipt(run: PreparedRun, error: ReflectloopError | None) -> None:
     }
     gates = [run.folder.path / "gates.json"] if judged else []
     named = [path.name for path in (*run.folder.path.glob("plan.*"), run.folder.patch, *gates) if path.exists()]
-    evidence.write_receipt(run.folder.path, run.chain(), facts, named)
+    evidence_chain.write_receipt(run.folder.path, run.chain(), facts, named)
 
 
 def run_outcome(judged: JudgedRun | None, error: ReflectloopError | None) -> str:

@@ -35,7 +35,7 @@ from reflectloop.system import clock
 from reflectloop.system.process import Cancel
 from reflectloop.terms import Role
 from reflectloop.verification import evidence
-from reflectloop.verification.evidence import Chain
+from reflectloop.verification.evidence_chain import Chain
 from reflectloop.verification.verdict import Verdict
 from reflectloop.workspace import checkout
 from reflectloop.workspace.added_lines import AddedSecret

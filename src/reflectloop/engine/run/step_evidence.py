@@ -8,7 +8,7 @@ from pathlib import Path
 from reflectloop import secrets
 from reflectloop.engine.steps.execution import StepResult
 from reflectloop.verification import evidence
-from reflectloop.verification.evidence import Chain, EvidenceRecord
+from reflectloop.verification.evidence_chain import Chain, EvidenceRecord
 
 
 def note_steps(chain: Chain, steps: Iterable[StepResult], base: str, plan_hash: str, isolation: str) -> None:

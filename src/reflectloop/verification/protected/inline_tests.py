@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Literal, NamedTuple
 
+from reflectloop.verification.changed_file import ChangedFile
 from reflectloop.verification.protected.paths import is_test
-from reflectloop.verification.result import ChangedFile
 
 _TOKEN = re.compile(
     r"//[^\n]*|/\*.*?\*/|b?r(?P<marks>#*)\".*?\"(?P=marks)|b?\"(?:\\.|[^\"\\])*\"|"
