@@ -12,6 +12,7 @@ from pathlib import Path
 
 from bench import (
     agents,
+    hooks,
     lessons,
     machine,
     mcp,
@@ -34,6 +35,7 @@ from bench.table import Section
 REPORT = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 GROUPS: dict[str, Callable[[Ground], Section]] = {
     "start": start.measure,
+    "hooks": hooks.measure,
     "sandbox": sandbox.measure,
     "step": step.measure,
     "patch": patch.measure,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflectloop.artifacts import edited_views, next_command
 from reflectloop.errors import InvalidInput, NothingToDo, StateDamaged
@@ -14,11 +14,12 @@ from reflectloop.state.fold import RunState, Task, TaskKind
 from reflectloop.state.transitions import TaskState
 from reflectloop.system import clock, files
 from reflectloop.system.git import Git, GitFailed
-from reflectloop.workspace import apply as applying
-from reflectloop.workspace import patch, workspace_registry
+from reflectloop.workspace import workspace_registry
 from reflectloop.workspace.folders import Folders, RunFolder, open_project_dirs
-from reflectloop.workspace.patch import TouchedFile
 from reflectloop.workspace.store import Store
+
+if TYPE_CHECKING:
+    from reflectloop.workspace.patch import TouchedFile
 
 _POLL_S = 0.2
 
@@ -61,7 +62,7 @@ def status(start: Path, *, everything: bool) -> dict[str, Any]:
     last_task = next((owner for owner in reversed(tasks) if owner.runs), None)
     spaces = workspace_registry.entries(folders.own)
     stop = latch.read_stop(folders.own)
-    torn = applying.was_killed(folders.own / "tmp")
+    torn = folders.apply_was_killed
     newest = folders.find_verification(None)
     verifications = folders.verifications() if everything else [newest] if newest else []
     shown = [_verification_data(folder) for folder in verifications]
@@ -202,6 +203,8 @@ def _any_at_work(folders: Folders) -> bool:
 def _touched(folders: Folders, run: RunState) -> int | None:
     """Return how many files a run touched; None if the user's repository no longer has its base."""
     try:
+        from reflectloop.workspace import patch  # noqa: PLC0415 - loads the rules for secrets
+
         return len(
             patch.touched_files(Store(folders.own / "git", "").git(), run.base_tree, run.end_tree or run.base_tree)
         )
@@ -366,6 +369,8 @@ class DiffView(NamedTuple):
 
     def stream(self, on_chunk: Callable[[bytes], None], *, exact: bool) -> None:
         """Stream the redacted patch; the exact one lies in the run's folder."""
+        from reflectloop.workspace import patch  # noqa: PLC0415
+
         cleaned = patch.RedactedPatch(on_chunk)
         patch.stream(self.git, self.base, self.end, cleaned.feed, exact=exact)
         cleaned.finish()
@@ -382,6 +387,8 @@ def change(start: Path, name: str | None) -> DiffView:
     run = known[1]
     if run.error_code == "SECRET_LEAK":
         raise NothingToDo(f"{folder.run_id} leaked a secret; its change was not kept", next_step="reflectloop show")
+    from reflectloop.workspace import patch  # noqa: PLC0415
+
     redacted = folder.path / patch.REDACTED
     if redacted.exists():
         raise NothingToDo(

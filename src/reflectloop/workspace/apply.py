@@ -15,6 +15,7 @@ from reflectloop.errors import ApplyConflict, StateDamaged
 from reflectloop.system import files, git, tree_walk
 from reflectloop.system.git import Git, GitFailed
 from reflectloop.workspace import patch
+from reflectloop.workspace.folders import SAVED
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.snapshot import take_snapshot
 from reflectloop.workspace.store import Store
@@ -134,7 +135,6 @@ def recover(root: Path, folder: Path, target: Git) -> bool:
     return True
 
 
-_SAVED = "apply.saved"
 _INDEX = "apply.index"
 LISTING = ("-r", "-z", "--name-only", "--no-renames")
 
@@ -201,7 +201,7 @@ def to_work_tree(
     index = scratch / _INDEX
     target = store.git(work_tree=project.root, index=index)
     names = git.paths(store.git().run("diff-tree", *LISTING, prepared.now, prepared.result))
-    with ApplyBackup(project.root, scratch / _SAVED, names, prepared.result) as saved:
+    with ApplyBackup(project.root, scratch / SAVED, names, prepared.result) as saved:
         try:
             target.run("read-tree", prepared.now)
             target.attempt("update-index", "-q", "--refresh")
@@ -229,11 +229,7 @@ def _drop_index(scratch: Path) -> None:
 def undo_killed(project: Project, store: Store, scratch: Path) -> bool:
     """Undo an apply that was killed; return True if there was one."""
     _drop_index(scratch)
-    return recover(project.root, scratch / _SAVED, store.git(work_tree=project.root))
-
-
-def was_killed(scratch: Path) -> bool:
-    return (scratch / _SAVED).exists()
+    return recover(project.root, scratch / SAVED, store.git(work_tree=project.root))
 
 
 def _refuse_unwritten(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # the state of tasks, which hooks do not read
 RUN_ID = re.compile(r"RLOP-\d{8}-[0-9a-f]{6}")
 TASK_ID = re.compile(r"T-\d{8}-[0-9a-f]{6}")
 KNOWLEDGE = "knowledge"
+SAVED = "apply.saved"  # the files of the user while they are replaced
 _OWNER = "owner.json"
 _LARGEST_OWNER = 1 << 10
 # Records of work, believed only if this user's engine wrote them; others are moved to the folder named here.
@@ -166,6 +167,10 @@ class Folders(NamedTuple):
         with files.room_for("a temporary file", folder):
             folder.mkdir(parents=True, exist_ok=True)
         return folder
+
+    @property
+    def apply_was_killed(self) -> bool:
+        return (self.own / "tmp" / SAVED).exists()
 
     def open_run(self, run_id: str) -> RunFolder:
         folder = self.run_folder(run_id)

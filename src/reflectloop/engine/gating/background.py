@@ -121,10 +121,10 @@ class BackgroundVerification:
         """
         store = self.store
         try:
-            found = evidence.verify(path)
-            base, tree = str(found.receipt.get("base_tree")), str(found.receipt.get("tree"))
-            signed = found.signed is SignatureState.HERE and not signing.lies_in(self.folders.root)
-            if found.faults or not signed:
+            check = evidence.verify(path)
+            base, tree = str(check.receipt.get("base_tree")), str(check.receipt.get("tree"))
+            signed = check.signed is SignatureState.HERE and not signing.lies_in(self.folders.root)
+            if check.faults or not signed:
                 return False
             return not object_hashes.first_fault(store.git(), store.object_format, base, tree)
         except (ReflectloopError, GitFailed):
