@@ -178,3 +178,11 @@ def test_the_list_of_templates_is_chinese(repo: Repo) -> None:
         in seen
     )
     assert " the " not in seen
+
+
+def test_tables_stand_in_columns_whatever_their_language(repo: Repo) -> None:
+    seen = repo.run("doctor", env=_CHINESE).stdout.splitlines()
+    table = seen[seen.index("") + 1 :]
+    rows = [line for line in table if "已拦住" in line]
+    assert {columns(row[: row.index("已拦住")]) for row in rows} == {31}
+    assert not [line for line in seen if "blocked" in line]

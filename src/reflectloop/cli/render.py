@@ -338,6 +338,12 @@ def shown_title(title: str) -> str:
     return languages.line(title) if title == UNTITLED else title
 
 
+def cell(text: str, width: int) -> str:
+    """Return a text of ours in the chosen language, padded to this width."""
+    shown = languages.line(text)
+    return shown + " " * (width - columns(shown))
+
+
 def english_part(text: str) -> str:
     """Return the English part of a text that rules have in both languages."""
     before, sign, rest = text.partition(" (")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from reflectloop import languages
 from reflectloop.cli import render
 from reflectloop.cli.interrupts import as_interrupts
 from reflectloop.cli.render import Answer, answers, echo, paint
@@ -113,15 +114,15 @@ def doctor(project_dir: Path) -> Answer:
 def _doctor_lines(report: machine.DoctorReport) -> Iterator[str]:
     marks = {"ok": paint("green", "✓"), "weak": paint("yellow", "!"), "missing": paint("red", "✗")}
     for finding in report.findings:
-        yield f"{marks[finding.state]} {finding.name:15} {finding.detail}"
+        yield f"{marks[finding.state]} {render.cell(finding.name, 15)} {finding.detail}"
         if finding.state != "ok" and finding.remedy:
             yield f"  {'':15} → {finding.remedy}"
     if report.tried:
         yield ""
-        yield "attempts to get out".ljust(31) + "".join(f"{level.wall.level:<12}" for level in report.tried)
+        yield render.cell("attempts to get out", 31) + "".join(f"{level.wall.level:<12}" for level in report.tried)
         yield " " * 31 + "".join(f"{level.wall.by:<12}" for level in report.tried)
         for row in ESCAPE_TESTS:
-            yield f"  {row.name:29}" + "".join(_cell(row, level) for level in report.tried)
+            yield f"  {render.cell(row.name, 29)}" + "".join(_cell(row, level) for level in report.tried)
         yield ""
         for level in report.tried:
             for name, reason in level.untried.items():
@@ -140,7 +141,8 @@ def _cell(attempt: EscapeTest, level: EscapeResults) -> str:
         word, colour = "blocked", "green"
     else:
         word, colour = ("GOT OUT", "red") if attempt.since.rank <= level.wall.level.rank else ("–", "dim")
-    return paint(colour, word) + " " * (12 - len(word))
+    shown = render.cell(word, 12)
+    return paint(colour, shown.rstrip()) + " " * (len(shown) - len(shown.rstrip()))
 
 
 @click.command()
@@ -166,7 +168,8 @@ def _agent_lines(table: AgentTable) -> Iterator[str]:
     for row in table.rows:
         kind = f" ({row.kind})" if row.kind != row.name else ""
         abilities = [name.replace("_", " ") for name in row.abilities]
-        facts = ", ".join([*([row.probe.version] if row.probe.version else []), *abilities])
+        versions = [row.probe.version] if row.probe.version else []
+        facts = ", ".join(languages.line(fact) for fact in (*versions, *abilities))
         roles = f"  → {', '.join(row.roles)}" if row.roles else ""
         mark = _AGENT_MARKS["unavailable" if row.tried and not row.tried.ok else row.state]
         yield f"{paint(*mark)} {row.name + kind:20} {facts or row.state}{roles}"
@@ -194,10 +197,8 @@ def config(project_dir: Path) -> Answer:
     Example: reflectloop config
     """
     settings = init_project.settings(project_dir)
-    lines = (
-        f"{setting['name']:28} {json.dumps(setting['value'], ensure_ascii=False):20} {setting['origin']}"
-        for setting in settings
-    )
+    shown = ((row["name"], json.dumps(row["value"], ensure_ascii=False), row["origin"]) for row in settings)
+    lines = (f"{name:28} {value:20} {languages.line(origin)}" for name, value, origin in shown)
     return Answer(settings, lines)
 
 

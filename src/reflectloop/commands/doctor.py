@@ -150,4 +150,6 @@ def _project(start: Path) -> DoctorFinding:
         return DoctorFinding("repository", "weak", fault.message, fault.next_step)
     if home.mode != "git":
         return DoctorFinding("repository", "ok", f"{home.root} is not a git repository; runs work on a copy of it")
-    return DoctorFinding("repository", "ok", f"{home.root} on {home.branch or 'a detached HEAD'}")
+    return DoctorFinding(
+        "repository", "ok", f"{home.root}, branch {home.branch}" if home.branch else f"{home.root}, detached HEAD"
+    )
