@@ -185,3 +185,7 @@ def test_a_repeated_value_is_one_finding_with_all_its_lines(repo: Repo) -> None:
     assert "also on line 3, 4" in repo.run("scan").stdout
     results = repo.run("scan", "--format", "sarif").json["runs"][0]["results"]
     assert [len(result.get("relatedLocations", [])) for result in results] == [2, 0]
+
+
+def test_keywords_of_a_lesson_are_no_secrets() -> None:
+    assert not SCAN.scan(b'keywords: ["RLOP-20261116-9cd211", "1"]\n')

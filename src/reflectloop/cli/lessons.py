@@ -18,6 +18,7 @@ from reflectloop.lessons import lesson_scopes as flow
 from reflectloop.lessons.lesson import KINDS, STATUSES, Kind, Lesson, Level, Scope
 from reflectloop.lessons.lesson_recall import BUDGET, MOMENTS, Moment
 from reflectloop.lessons.lesson_store import LIVING
+from reflectloop.terms import describe_level
 
 F = TypeVar("F", bound=Callable[..., Any])
 _COLOURS = {"active": "green", "candidate": "dim", "retired": "dim", "conflict": "red"}
@@ -72,7 +73,8 @@ def _lesson_lines(listed: Iterable[Lesson]) -> list[str]:
 
 
 def _lesson_line(lesson: Lesson) -> str:
-    rate = f", worked {lesson.worked} of {lesson.worked + lesson.failed}" if lesson.kind == "failfix" else ""
+    times = lesson.worked + lesson.failed
+    rate = f", worked {lesson.worked} of {times}" if times else ", not tried yet" if lesson.kind == "failfix" else ""
     status = paint(_COLOURS[lesson.status], lesson.status)
     return f"{lesson.id}  {lesson.kind}  {status}  {lesson.title}  (seen {lesson.count}x{rate}, {lesson.scope})"
 
@@ -94,20 +96,20 @@ def lessons_show(name: str, scope: Scope | None, project_dir: Path) -> Answer:
     """
     lesson = flow.find_lesson(flow.open_scopes(project_dir, scope), name)
     facts = {
-        "keywords": ", ".join(lesson.keywords),
-        "evidence": " ".join((lesson.evidence.level, *lesson.evidence.refs)),
-        "seen": f"{lesson.first_seen} to {lesson.last_seen}" if lesson.first_seen else "",
-        "from": " ".join(filter(None, lesson.source)),
-        "contradicts": ", ".join(lesson.contradicts),
-        "signature": lesson.signature,
-        "files": ", ".join(lesson.files),
+        "keywords:": ", ".join(lesson.keywords),
+        "evidence:": " ".join((describe_level(lesson.evidence.level), *lesson.evidence.refs)),
+        "seen:": f"{lesson.first_seen} – {lesson.last_seen}" if lesson.first_seen else "",
+        "from:": " ".join(filter(None, lesson.source)),
+        "contradicts:": ", ".join(lesson.contradicts),
+        "signature:": lesson.signature,
+        "files:": ", ".join(lesson.files),
     }
     quoted = [*lesson.body.splitlines(), *lesson.fix.splitlines(), *(f"$ {command}" for command in lesson.commands)]
     lines = [
         _lesson_line(lesson),
         *(f"  > {line}" for line in quoted),
         *(f"  also: {note}" for note in lesson.notes),
-        *(f"  {label}: {value}" for label, value in facts.items() if value),
+        *(f"  {label} {value}" for label, value in facts.items() if value),
     ]
     return Answer(lesson.record(), lines, next_step=_LIST)
 

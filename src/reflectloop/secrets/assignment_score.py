@@ -51,7 +51,7 @@ _DESCRIPTIVE_NAMES = frozenset(
     "parameter param params parser reader writer model module package prefix suffix separator ref reference "
     "resolver generator factory controller helper request response result option options config settings test "
     "tests require requires requirement requirements extra extras alg algs algorithms alphabet boundary locale icon "
-    "startswith endswith contains icontains iexact exact".split()
+    "startswith endswith contains icontains iexact exact keyword keywords".split()
 )
 _BINARY = patterns.lazy(rb"[\x00-\x1f\x7f]|[\x80-\xbf]{4}|[\xc0-\xff]{2}")
 _VARIABLE = patterns.lazy(rb"^[A-Z][A-Z0-9]*_[A-Z0-9_]+\Z")
