@@ -10,8 +10,9 @@ import subprocess
 import sys
 import tempfile
 import venv
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from proof.clis import programs
 from proof.hooks import CODEX_SETTINGS, Scene, Session
@@ -36,6 +37,7 @@ _DESIGN = {
 }
 _TRUST = """\
 from pathlib import Path
+from typing import Any
 from reflectloop.hooks import codex_trust, install
 print(",".join(codex_trust.trust(Path.cwd(), install.commands("codex", "reflectloop"))))
 """
@@ -199,6 +201,7 @@ def _codex_task(scene: Scene) -> Claim:
 
 # The reflection of a subagent ---------------------------------------------------------------------------------------
 
+_CRITIC, _RESEARCHER = "You judge outputs that others made", "# Academic researcher"  # stand in their definitions
 _TICKET = re.compile(r"rewind_\w+")
 
 
@@ -241,23 +244,32 @@ def _reflection(scene: Scene) -> Claim:
         ticket = next(iter(_TICKET.findall(json.dumps(body))), "")
         return say(f"REVISE, ticket {ticket}")
 
-    session = scene.claude(
-        _agent("critic-evaluator", "Judge report.json by needs.json."),
-        scene.bash(critic.format("report.json")),
-        judged,
-        lambda _: scene.bash(f"reflectloop reflect {ticket} --prompt"),
-        lambda body: _agent("academic-researcher", _last_text(body)),
-        lambda _: scene.bash(f"{revise} && reflectloop reflect {ticket} --revised report_v2.json"),
-        say("Submitted."),
-        _agent("critic-evaluator", "Judge report_v2.json by needs.json."),
-        scene.bash(critic.format("report_v2.json")),
-        say("PASS"),
-        say("Done."),
-        prompt="Judge the report.",
-    )
+    turns: dict[str, Iterator[Line]] = {
+        "main": iter(
+            (
+                _agent("critic-evaluator", "Judge report.json by needs.json."),
+                lambda _: scene.bash(f"reflectloop reflect {ticket} --prompt"),
+                lambda body: _agent("academic-researcher", _last_text(body)),
+                _agent("critic-evaluator", "Judge report_v2.json by needs.json."),
+            )
+        ),
+        _CRITIC: iter((scene.bash(critic.format("report.json")), judged, scene.bash(critic.format("report_v2.json")))),
+        _RESEARCHER: iter(
+            (lambda _: scene.bash(f"{revise} && reflectloop reflect {ticket} --revised report_v2.json"),)
+        ),
+    }
+
+    def answer(body: dict[str, Any]) -> Turn:
+        """Answer for whoever asks; a stop that is handed back ends with a word."""
+        text = json.dumps(body, ensure_ascii=False)
+        who = next((page for page in (_CRITIC, _RESEARCHER) if page in text), "main")
+        line = say("Done.") if "hook feedback" in _last_text(body) else next(turns[who], say("Done."))
+        return line if isinstance(line, Turn) else line(body)
+
+    session = scene.claude(*[answer] * 40, prompt="Judge the report.")
     bodies = _bodies(session)
-    critics = sum("You judge outputs that others made" in body for body in bodies)
-    asked = [body for body in bodies if "# Academic researcher" in body and f"REWIND TICKET: {ticket}" in body]
+    critics = sum(_CRITIC in body for body in bodies)
+    asked = [body for body in bodies if _RESEARCHER in body and f"REWIND TICKET: {ticket}" in body]
     passed = session.told("PASS at 1")
     return Claim(
         "REFLECTION REQUIRED: the critic's ticket reaches the subagent that made the output; its revision passes",
@@ -318,11 +330,12 @@ def _claude_plugin(scene: Scene) -> Claim:
     script = (read, fixes[0], say("Done."), fixes[1], say("Done now."))
     session = scene.claude(*script, prompt="/reflectloop:tp calc.one() returns 1")
     loaded, refused = session.told(_PAGE), session.told("AssertionError: 2 != 1")
+    served = session.told("mcp__plugin_reflectloop_reflectloop__")
     removed = _run(scene, claude, "plugin", "uninstall", "reflectloop@reflectloop").returncode
     return Claim(
         "Claude Code installs the plugin by its own commands: its skills load, its hooks refuse a wrong fix",
-        f"exits {added}, page loaded {loaded}, refused {refused}, uninstall exits {removed}",
-        added == [0, 0] and loaded and refused and removed == 0 and scene.source() == _RIGHT,
+        f"exits {added}, page loaded {loaded}, MCP {served}, refused {refused}, uninstall exits {removed}",
+        added == [0, 0] and loaded and served and refused and removed == 0 and scene.source() == _RIGHT,
     )
 
 

@@ -13,7 +13,7 @@ from typing import cast
 import pytest
 
 from reflectloop.errors import InvalidInput
-from reflectloop.hooks import client_files, install
+from reflectloop.hooks import client_files, install, plugin
 from reflectloop.hooks.fragments import Scope
 from reflectloop.hooks.install import InstallPlan, Place
 from reflectloop.skills import bundle
@@ -216,6 +216,11 @@ def test_the_plugin_folder_has_the_manifests_of_each_client_in_agreement(repo: R
     named = json.loads((place.root / "portable/hooks.json").read_text())["reflectloop"]
     assert named["PreToolUse"][0]["hooks"][0]["command"] == "reflectloop hook PreToolUse --client antigravity"
     assert named["Stop"][0]["command"] == "reflectloop hook Stop --client antigravity"
+    servers = json.loads((place.root / ".mcp.json").read_text())["mcpServers"]
+    assert servers == {"reflectloop": {"command": "reflectloop", "args": ["mcp"]}}
+    assert manifests[2]["mcpServers"] == "./.mcp.json"
+    assert json.loads((place.root / "portable/mcp.json").read_text())["mcpServers"]["reflectloop"]["type"] == "stdio"
+    assert ".mcp.json" not in plugin.files("/a/path/reflectloop")  # no plain word, so no server
     take_out(place)
     assert not place.root.exists()
 

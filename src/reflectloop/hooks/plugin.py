@@ -6,6 +6,7 @@ that form, which Antigravity and others take, lies in a folder of its own.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import shlex
 from collections.abc import Iterable
@@ -29,6 +30,7 @@ _BY_CLIENT = {
     "codex": "codex plugin marketplace add {folder} && codex plugin add reflectloop@reflectloop",
     "antigravity": "agy plugin install {folder}/portable",
 }
+_MCP_SCHEMA = "https://agent-plugins.org/schemas/1.0.0/mcp.schema.json"
 _STOP_LIMIT_S = 600
 _TOOL_LIMIT_S = 60
 
@@ -39,15 +41,28 @@ def files(program: str) -> dict[str, bytes]:
     more = {"license": "Apache-2.0", "keywords": _KEYWORDS}
     codex = {"skills": "./skills/", "hooks": "./hooks/codex.json"}
     portable = {"plugin.json": _json({"$schema": _SCHEMA, **manifest, **more}), **_package(program)}
+    servers: dict[str, bytes] = {}
+    if serves(program):
+        server = {"command": program, "args": ["mcp"]}
+        servers = {".mcp.json": _json({"mcpServers": {_NAME: server}})}
+        codex["mcpServers"] = "./.mcp.json"
+        stdio = {_NAME: {"type": "stdio", **server}}
+        portable["mcp.json"] = _json({"$schema": _MCP_SCHEMA, "mcpServers": stdio})
     return {
         ".claude-plugin/plugin.json": _json({**manifest, **more}),
         ".claude-plugin/marketplace.json": _json(_marketplace()),
         ".codex-plugin/plugin.json": _json({**manifest, **more, **codex}),
         "hooks/hooks.json": _hooks("claude", program),
         "hooks/codex.json": _hooks("codex", program),
+        **servers,
         **_content(),
         **{f"{_PORTABLE}/{name}": data for name, data in portable.items()},
     }
+
+
+def serves(program: str) -> bool:
+    """Return True if the MCP server can be started by a plain word, as Agent Plugins asks, and its extra is there."""
+    return program == _NAME and importlib.util.find_spec("mcp") is not None
 
 
 def _package(program: str) -> dict[str, bytes]:
