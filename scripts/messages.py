@@ -44,6 +44,10 @@ class SourceMessage(NamedTuple):
     text: str  # with its values as {name}
 
 
+def _name_of(function: ast.expr) -> str:
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
 def source_messages(*parts: str) -> Iterator[SourceMessage]:
     """Yield every text of the source that is not a docstring, a help text (see `help_messages`) or a pattern."""
     for path in sorted(SOURCE.rglob("*.py")):
@@ -134,7 +138,7 @@ def _hidden(tree: ast.Module) -> Iterator[ast.AST]:
             yield node.value
         elif isinstance(node, ast.keyword) and node.arg in _NOT_SHOWN:
             yield from ast.walk(node.value)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "compile":
+        elif isinstance(node, ast.Call) and _name_of(node.func) in ("compile", "lazy"):  # patterns
             yield from ast.walk(node)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from reflectloop.agents.subprocess_agent import OutputLimitExceeded, ProgramCall
 from reflectloop.config import AgentConfig
 from reflectloop.errors import AgentUnavailable
 from reflectloop.sandbox.sandbox import Box
+from reflectloop.system.patterns import lazy
 from reflectloop.terms import Role
 
 _DROPPED = frozenset(("default", "title"))
@@ -57,7 +57,7 @@ def _strict(value: Any) -> Any:  # noqa: ANN401
 
 
 _TOOLS = ("command_execution", "file_change", "mcp_tool_call", "web_search")
-_KEY_REFUSED = re.compile(r"\b(401|403)\b")
+_KEY_REFUSED = lazy(r"\b(401|403)\b")
 _ACCESS_ERRORS = ("Read-only file system", "Operation not permitted", "Permission denied")
 
 

@@ -15,17 +15,18 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from reflectloop.fileops import json_from_text
 from reflectloop.plan.order import sequence
+from reflectloop.system.patterns import lazy
 from reflectloop.terms import shorten, wrong_shape
 
 FORM = """\
 [PLAN]
 1. [ ] what is done first (tools: read_file, search)
 2. [ ] what is done next (tools: apply_patch, run)"""
-_MARK = re.compile(r"(?im)^[ \t>*#_`]*\[PLAN\][ \t*_`:]*(?P<title>[^\n]*)$")
-_NUMBERED = re.compile(r"[ \t>]*(?P<number>\d+)[.)、．]\s*(?P<rest>.*)")
-_BOX = re.compile(r"\[(?P<mark>[ xX✓]?)\]\s*(?P<words>.*)")
-_TOOLS = re.compile(r"[(（]\s*(?:tools?|工具)\s*[:：]\s*(?P<names>[^()（）]*)[)）]\s*[.。]?\s*$", re.IGNORECASE)
-_BETWEEN = re.compile(r"[,，、;；]\s*|\s+")
+_MARK = lazy(r"(?im)^[ \t>*#_`]*\[PLAN\][ \t*_`:]*(?P<title>[^\n]*)$")
+_NUMBERED = lazy(r"[ \t>]*(?P<number>\d+)[.)、．]\s*(?P<rest>.*)")
+_BOX = lazy(r"\[(?P<mark>[ xX✓]?)\]\s*(?P<words>.*)")
+_TOOLS = lazy(r"[(（]\s*(?:tools?|工具)\s*[:：]\s*(?P<names>[^()（）]*)[)）]\s*[.。]?\s*$", re.IGNORECASE)
+_BETWEEN = lazy(r"[,，、;；]\s*|\s+")
 _MARKS = frozenset(("steps",))
 _MOST = 200  # steps
 _LONGEST_TITLE = 200

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.resources
-import re
 import tomllib
 from collections.abc import Mapping
 from functools import cache
@@ -16,11 +15,12 @@ from reflectloop.agents.backend import TokenUsage
 from reflectloop.config import CostConfig
 from reflectloop.errors import Fault, InvalidInput
 from reflectloop.system import beneath
+from reflectloop.system.patterns import lazy
 from reflectloop.terms import wrong_shape
 
 _PER = 1_000_000
 # Only suffixes that do not change the price: gpt-5-pro is not gpt-5.
-_EDITION = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|latest)$")
+_EDITION = lazy(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|latest)$")
 Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 

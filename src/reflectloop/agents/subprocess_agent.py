@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,12 +20,13 @@ from reflectloop.sandbox import network_forward
 from reflectloop.sandbox.network_forward import Forward
 from reflectloop.sandbox.sandbox import NOT_FOUND, NOT_RUNNABLE, Box, CommandResult, SandboxCommand
 from reflectloop.system import process
+from reflectloop.system.patterns import lazy
 from reflectloop.terms import Network
 
 LARGEST_LINE = 32 << 20  # bytes
 LARGEST_ANSWER = 8 << 20
-_VERSION = re.compile(r"\d+(?:\.\d+)+")
-_WHOLE_VERSION = re.compile(r"\d{1,9}(?:\.\d{1,9}){1,5}")
+_VERSION = lazy(r"\d+(?:\.\d+)+")
+_WHOLE_VERSION = lazy(r"\d{1,9}(?:\.\d{1,9}){1,5}")
 _VERSION_S = 30.0
 _PACKAGE_DEPTH = 3  # last parts of a program's path that may be a version
 _LARGEST_DESCRIPTION = 1 << 20

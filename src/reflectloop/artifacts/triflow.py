@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,12 +14,13 @@ from reflectloop.errors import Fault, InvalidInput
 from reflectloop.plan.model import Plan
 from reflectloop.state import events
 from reflectloop.state.fold import RunState, StepState, StepStatus, Task
+from reflectloop.system.patterns import lazy
 from reflectloop.terms import wrong_shape
 from reflectloop.workspace.generated_files import GENERATED_BY
 
 _LARGEST = 16 << 20
 _VERSIONS = (("schemaVersion",), ("schema_version",), ("version",), ("schema",))  # keys of formats that are not ours
-_TOP = re.compile(r"[0-9]{1,9}")
+_TOP = lazy(r"[0-9]{1,9}")
 _STATUS = {
     "pending": "todo",
     "running": "doing",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
@@ -13,22 +12,23 @@ from reflectloop.diagnosis.failure_record import KINDS, Category, Diagnosis, Err
 from reflectloop.diagnosis.lines import OutputLine
 from reflectloop.diagnosis.rule import DiagnosisRuleEntry, RuleMatch, Rules, asserts
 from reflectloop.errors import Internal, VerificationFailed
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.result import Detail, VerificationResult
 
 _MOST_DETAILS = 50  # stored in a record; the result has all of them
 _EXCERPT = 12  # lines
 _LONGEST = 400
 # An exception a failing test raised. The text of an assertion says nothing about the machine.
-_RAISED = re.compile(
+_RAISED = lazy(
     r"(?:[\w$]+\.)*(?:[A-Z]\w*)?(?:Error|Exception|Timeout|TimeoutExpired|Interrupt|gaierror|herror)\b|"
     r"Failed: Timeout|test timed out"
 )
 _UNINFORMATIVE = {"failed", "test failed", "error", "failure", ""}  # from runners that report only whole files
-_QUIET = re.compile(r"\[?(?:INFO|DEBUG|TRACE|NOTE|note|info|debug|hint|help|Note)\b")
-_MISSING_WORDS = re.compile(r"(?i)not found|no module|import ?error|cannot import|\bversions?\b|incompatible")
-_CHECK_WORDS = re.compile(r"(?i)\bassert|\bexpected\b|tests? failed|\bFAILED \(")
+_QUIET = lazy(r"\[?(?:INFO|DEBUG|TRACE|NOTE|note|info|debug|hint|help|Note)\b")
+_MISSING_WORDS = lazy(r"(?i)not found|no module|import ?error|cannot import|\bversions?\b|incompatible")
+_CHECK_WORDS = lazy(r"(?i)\bassert|\bexpected\b|tests? failed|\bFAILED \(")
 _BEYOND_TESTS: set[Category] = {"ENV", "PERMISSION", "EXTERNAL", "TOOL"}
-_INFORMATIVE = re.compile(
+_INFORMATIVE = lazy(
     r"(?i)\b(?:error|fatal|failed|failure|cannot|can't|could not|unable|denied|refused|not found|no such|invalid|"
     r"missing|unknown|exception|panic(?:ked)?|abort(?:ed)?|killed)\b|\w(?:Error|Exception)\b"
 )

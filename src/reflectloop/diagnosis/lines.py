@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.reports import plain
 
 _MOST = 20_000  # lines from each end
 _LONGEST = 2_000
-_CLOCK = re.compile(
+_CLOCK = lazy(
     r"\[?(?:\d{4}[-/]\d\d[-/]\d\d[T ])?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z| ?[+-]\d\d:?\d\d)?\]?(?: ?\| ?|[ \t]|$)"
 )
 _NEARLY_ALL = 0.8
 _FEWEST = 3
 # Prefixes that are no part of the message: the printing tool, the level, the process.
-_MARK = re.compile(
+_MARK = lazy(
     r"(?:E {2,8}(?=\S)|npm (?:ERR!|error|warn|WARN)(?: |$)|##\[error\]|::error(?: [^:]{0,200})?::|#\d+ \d+\.\d+ |"
     r"\[(?:ERROR|FATAL|error|fatal|stderr|gw\d+)\] ?|\[pid +\d+\] |[│┃|╰─>×✗✘❌]+ |INTERNALERROR> ?|ERR_PNPM_\w+ +|"
     r"= (?:note|help): |\[cause\]: |# (?=[A-Z])|"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 from reflectloop.diagnosis.retry_policy import RetryPolicy
+from reflectloop.system.patterns import lazy
 
-_ASKED = re.compile(r"(?im)^\s*<?\s*retry[-_ ]after[\"']?\s*[:=]\s*[\"']?(?P<value>[^\r\n\"'}]{1,60})")
-_IN_WORDS = re.compile(r"(?i)\b(?:retry|try again) (?:after|in) (?P<value>\d+(?:\.\d+)?) ?(?P<unit>ms|m|s|sec|min)?")
+_ASKED = lazy(r"(?im)^\s*<?\s*retry[-_ ]after[\"']?\s*[:=]\s*[\"']?(?P<value>[^\r\n\"'}]{1,60})")
+_IN_WORDS = lazy(r"(?i)\b(?:retry|try again) (?:after|in) (?P<value>\d+(?:\.\d+)?) ?(?P<unit>ms|m|s|sec|min)?")
 _UNITS = {"ms": 0.001, "m": 60.0, "min": 60.0}
 _MOST_ASKED_S = 3600.0
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Annotated, NamedTuple
 
@@ -10,6 +9,7 @@ import re2
 from pydantic import BaseModel, ConfigDict, Field
 
 from reflectloop.diagnosis.failure_record import KINDS, Category, Diagnosis, Needs, ToolErrorType
+from reflectloop.system.patterns import lazy
 
 # Placeholders that keep patterns readable. Each may use those after it.
 WORDS = {
@@ -28,7 +28,7 @@ WORDS = {
     "<Q>": r"['\"‘’“”`]",
 }
 # The forms in which clients report an HTTP status; CODE is the status.
-_STATUS = re.compile(r"<STATUS ([\d|\[\]-]+)>")
+_STATUS = lazy(r"<STATUS ([\d|\[\]-]+)>")
 _BAD = r"(?i:error|fail|fatal|unable|could not|cannot|exception)"
 _NAMED = r"(?i:status(?: ?code)?|error code|got|http(?: error)?|response(?: code)?|return code is|returned(?: error)?)"
 _TELLS_STATUS = (
@@ -46,13 +46,11 @@ _TELLS_STATUS = (
     r"|.*(?:reading|[Ff]etch\w*|[Dd]ownload\w*|GET|Get|POST|Post) .*: CODE [A-Z][A-Za-z ]+"
     r"|<ERROR>: (?:HTTP CODE\b.*|CODE [A-Z][A-Za-z ]+)"
 )
-_HOLE = re.compile(r"\{(\w+)\}")
-_PLAIN_WORD = re.compile(r"[\w@][\w.@/:+-]{0,120}")
+_HOLE = lazy(r"\{(\w+)\}")
+_PLAIN_WORD = lazy(r"[\w@][\w.@/:+-]{0,120}")
 _LONGEST = 160
 # The text of an assertion is only about what it asserts.
-_ASSERTED = re.compile(
-    r"(?:[\w$]+\.)*\w*(?:Assert|Comparison|Expectation)\w*(?:Error|Exception|Failure|Failed)\b|assert "
-)
+_ASSERTED = lazy(r"(?:[\w$]+\.)*\w*(?:Assert|Comparison|Expectation)\w*(?:Error|Exception|Failure|Failed)\b|assert ")
 
 
 class DiagnosisRuleEntry(BaseModel):

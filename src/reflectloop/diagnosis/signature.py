@@ -11,6 +11,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.result import Detail
 
 _DIGITS = 18
@@ -30,7 +31,7 @@ _SAYS_STATUS = r"HTTP(?:/\d(?:\.\d)?)?|status(?:[ _]code)?|error|code|returned|r
 
 # Applied in this order: each removes what a later one would misread.
 _STEPS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern), put)
+    (lazy(pattern), put)
     for pattern, put in (
         # An HTTP status identifies a cause; written as a word it is not removed with the numbers.
         (rf"(?i)\b({_SAYS_STATUS})([ :=]{{0,3}})([45]\d\d)\b", r"\1\2http_\3"),
@@ -63,10 +64,10 @@ _STEPS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"(?<=\S):(?:<n>)?:? ?(?=:)|:<n>(?=[:\s,)\]]|$)", ""),
     )
 )
-_SET = re.compile(r"\{([^{}:]{1,300})\}")
-_BLANK = re.compile(r"\s+")
-_PARTS = re.compile(r"::| > | › ")
-_ELLIPSIS = re.compile(r"(?:\.\.\.|…).*$")
+_SET = lazy(r"\{([^{}:]{1,300})\}")
+_BLANK = lazy(r"\s+")
+_PARTS = lazy(r"::| > | › ")
+_ELLIPSIS = lazy(r"(?:\.\.\.|…).*$")
 
 
 def normal(text: str) -> str:

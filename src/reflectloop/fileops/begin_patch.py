@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
 from reflectloop.fileops.change import FileChange, PatchUnfit, check_hunk_count, normal_path
 from reflectloop.fileops.hunks import Hunk, HunkLine
+from reflectloop.system.patterns import lazy
 
 FIRST = "*** Begin Patch"
 _LAST = "*** End Patch"
 _ADD, _UPDATE, _DELETE, _MOVE = "*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move File: "
 _TARGET, _END_OF_FILE = "*** Move to: ", "*** End of File"
 _ARROW = " -> "
-_NUMBERS = re.compile(r"(?:-\d+(?:,\d+)? \+\d+(?:,\d+)? @@ ?.*|.*?(?P<closed> ?@@))")
+_NUMBERS = lazy(r"(?:-\d+(?:,\d+)? \+\d+(?:,\d+)? @@ ?.*|.*?(?P<closed> ?@@))")
 
 
 class _Reader:

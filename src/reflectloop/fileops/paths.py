@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterable
 
+from reflectloop.system.patterns import lazy
 from reflectloop.workspace.project import KEPT_OUT
 
 _LONGEST_PATH, _LONGEST_NAME = 3000, 255  # bytes
-_DRIVE = re.compile(r"[A-Za-z]:")
+_DRIVE = lazy(r"[A-Za-z]:")
 # Reserved folders, also by their short names on other file systems.
 _OURS = frozenset((".git", "git~1", ".reflectloop", "reflec~1"))
 _NO_WIDTH = {"Cf", "Mn"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +12,7 @@ import re2
 from reflectloop.fileops.ops_context import Data
 from reflectloop.fileops.request import ListDir, ReadFile, Search
 from reflectloop.fileops.safe_files import AccessBarred, SafeFiles, display_name
+from reflectloop.system.patterns import lazy
 
 _MOST_READ = 64 << 20  # bytes of a file that is read
 _MOST_SHOWN = 1 << 20  # characters of one response
@@ -20,9 +20,9 @@ _MOST_SEARCHED = 4 << 20  # bytes of a file that is searched
 _MOST_IN_ALL = 512 << 20
 _LONGEST_LINE = 400
 _DEEPEST = 200
-_STARS = re.compile(r"(\*\*/|\*\*|\*|\?)")
+_STARS = lazy(r"(\*\*/|\*\*|\*|\?)")
 _MEANING = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+_LINE = lazy(r"[^\n]*\n|[^\n]+")
 _QUIETLY = re2.Options()
 _QUIETLY.log_errors = False
 

@@ -18,8 +18,9 @@ from reflectloop.fileops.json_from_text import NoJsonObject, Place, dotted
 from reflectloop.fileops.plan_ops import PlanOpModel
 from reflectloop.fileops.request import FileopsRequest
 from reflectloop.fileops.validate import Invalid
+from reflectloop.system.patterns import lazy
 
-_GAP = re.compile(r"\{\{([A-Za-z_][A-Za-z0-9_]*)\}\}")
+_GAP = lazy(r"\{\{([A-Za-z_][A-Za-z0-9_]*)\}\}")
 _SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh", "ash", "eval"))
 _ABSENT = "\0absent"
 Kind = Literal["text", "number", "boolean", "list", "object", "any"]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
 from reflectloop.fileops.change import FileChange, PatchUnfit, check_hunk_count, normal_path
 from reflectloop.fileops.hunks import Hunk, HunkLine
+from reflectloop.system.patterns import lazy
 
-_GIT = re.compile(r"diff --git (\"(?:[^\"\\]|\\.)*\"|a/.+?) (\"(?:[^\"\\]|\\.)*\"|b/.+)")
-_HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
-_ESCAPE = re.compile(r"\\([0-7]{3}|.)")
+_GIT = lazy(r"diff --git (\"(?:[^\"\\]|\\.)*\"|a/.+?) (\"(?:[^\"\\]|\\.)*\"|b/.+)")
+_HUNK = lazy(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
+_ESCAPE = lazy(r"\\([0-7]{3}|.)")
 _ESCAPES = {"n": 10, "t": 9, "r": 13, '"': 34, "\\": 92, "a": 7, "b": 8, "f": 12, "v": 11}
 _NOTHING = "/dev/null"
 _LINK, _MODULE = "120000", "160000"

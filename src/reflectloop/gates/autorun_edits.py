@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import yaml
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.result import ChangedFile
 
 _YAML = (".yml", ".yaml")
@@ -26,19 +26,19 @@ _HARMLESS = frozenset(
     """.split()  # noqa: SIM905 - reads better as text
 )
 # Keys whose value is run, fetched or given to a program, whatever it looks like.
-_ACTS = re.compile(
+_ACTS = lazy(
     r"(?i)^(?:run|scripts?|(?:before|after|pre|post)[_-]\w+|install|entry|commands?|cmd|args|exec|image|uses|repo|shell|"
     r"additional_dependencies|env|environment|container|services|permissions|secrets|url|source|inputs|orbs?)$"
 )
 # What gives a pipeline more than the right to run on a fresh machine: rights, keys, triggers that strangers can pull.
-_RIGHTS = re.compile(r"^(?:permissions|secrets|secure|pull_request_target|workflow_run|deploy|environment)$")
-_KEYS_OF_SERVERS = re.compile(r"(?i)\bsecrets\b|token|passw|credential|api_?key")
+_RIGHTS = lazy(r"^(?:permissions|secrets|secure|pull_request_target|workflow_run|deploy|environment)$")
+_KEYS_OF_SERVERS = lazy(r"(?i)\bsecrets\b|token|passw|credential|api_?key")
 _FETCHED = frozenset(("include", "remote", "project", "component"))  # keys of pipelines that are fetched from elsewhere
-_EXPRESSION = re.compile(r"\$\{\{[^}]*\}\}|'")
+_EXPRESSION = lazy(r"\$\{\{[^}]*\}\}|'")
 _VARIABLES = frozenset(("env", "environment", "variables"))
 _LISTS_OF_ACTIONS = frozenset(("include", "steps", "jobs", "hooks", "repos"))
-_VERSION = re.compile(r"(?i)^[\w.~^<>=!*+-]{1,24}$")
-_HOSTED = re.compile(r"(?i)^(?:ubuntu|windows|macos|focal|jammy|noble|xenial|bionic|trusty)[\w.-]*$|^\$\{\{\s*matrix\.")
+_VERSION = lazy(r"(?i)^[\w.~^<>=!*+-]{1,24}$")
+_HOSTED = lazy(r"(?i)^(?:ubuntu|windows|macos|focal|jammy|noble|xenial|bionic|trusty)[\w.-]*$|^\$\{\{\s*matrix\.")
 
 
 Keys = tuple[str, ...]

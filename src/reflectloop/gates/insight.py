@@ -17,6 +17,7 @@ from reflectloop.lessons.lesson_words import signature
 from reflectloop.plan.globs import matches_any
 from reflectloop.plan.model import Plan
 from reflectloop.plan.order import batches
+from reflectloop.system.patterns import lazy
 from reflectloop.terms import RemarkKind, Track
 from reflectloop.verification import protected
 from reflectloop.verification.evidence_chain import EvidenceRecord
@@ -26,10 +27,8 @@ from reflectloop.verification.verdict import Verdict, held
 SMALL_FIX = 20  # changed lines; a fix with fewer is small
 _WIDE = ("**", "*", ".", "./")
 _WORTH_MS = 2_000  # savings below this are not reported
-_EDGES = re.compile(
-    r"edge|empty|none|zero|boundary|limit|large|long|negative|odd|last|first|unicode|single", re.IGNORECASE
-)
-_ERRORS = re.compile(r"error|fail|invalid|raise|refus|reject|bad|missing|wrong|malformed|timeout|denied", re.IGNORECASE)
+_EDGES = lazy(r"edge|empty|none|zero|boundary|limit|large|long|negative|odd|last|first|unicode|single", re.IGNORECASE)
+_ERRORS = lazy(r"error|fail|invalid|raise|refus|reject|bad|missing|wrong|malformed|timeout|denied", re.IGNORECASE)
 
 Kind = Literal["D", "C", "I", "P", "M"]  # decision, constraint, interface, problem, pattern
 Grade = Literal["A", "B", "C", "D"]

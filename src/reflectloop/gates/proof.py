@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from reflectloop.gates.contract import Contract, Reproduction
 from reflectloop.gates.decisions import Gate, GateApproval, GateReason, Ruling, make_ruling
+from reflectloop.system.patterns import lazy
 from reflectloop.terms import Decision, Track
 from reflectloop.verification.evidence import Level
 from reflectloop.verification.verdict import Verdict, spellings
@@ -16,7 +17,7 @@ NEEDED: dict[Track, Level] = {Track.FEATURE: "L2", Track.FIX: "L2", Track.REFACT
 _RANK: tuple[Level, ...] = ("L0", "L1", "L2", "L3")
 
 # Words of an author who did not check.
-_HEDGES = re.compile(
+_HEDGES = lazy(
     r"\b(?:should|probably|presumably|likely|maybe|perhaps|might|usually|seems? to|i (?:think|believe|guess|assume))\b"
     r"|应该|大概|可能|也许|估计|理论上|差不多",
     re.IGNORECASE,

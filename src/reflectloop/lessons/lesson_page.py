@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import NamedTuple
 
 from pydantic import ValidationError
@@ -13,12 +12,13 @@ from reflectloop.lessons import lesson_words
 from reflectloop.lessons.lesson import Page
 from reflectloop.plan import strict_yaml
 from reflectloop.system import files
+from reflectloop.system.patterns import lazy
 from reflectloop.terms import wrong_shape
 
 _FENCE = "---"
 _FIELDS = tuple(name for name in Page.model_fields if name != "body")
 _LONGEST = 1 << 20
-_PLAIN = re.compile(r"[a-z_]+\Z")
+_PLAIN = lazy(r"[a-z_]+\Z")
 
 
 class DamagedPage(Exception):

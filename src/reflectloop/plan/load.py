@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,11 +15,12 @@ from reflectloop.plan import faults, foreign, markdown, strict_yaml
 from reflectloop.plan.lift import parse_expectation
 from reflectloop.plan.model import Plan, PlanFile
 from reflectloop.plan.reading import PlanSource
+from reflectloop.system.patterns import lazy
 
 DISCOVERED = (Path(".reflectloop/plan.yaml"), Path(".claude/state/thinking/plan.latest.yaml"))
 
 
-_ADDRESS = re.compile(r"\A([A-Za-z][A-Za-z0-9+.-]*):/(?!/)")
+_ADDRESS = lazy(r"\A([A-Za-z][A-Za-z0-9+.-]*):/(?!/)")
 ASSUMED_TRACK = "the plan names no track"
 
 

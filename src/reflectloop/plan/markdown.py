@@ -8,13 +8,14 @@ from typing import Any
 from reflectloop.errors import Fault
 from reflectloop.plan.reading import PlanSource
 from reflectloop.plan.strict_yaml import YamlDocument
+from reflectloop.system.patterns import lazy
 
-_STEP = re.compile(r"#{2,4}\s+(?:Step|步骤)\s*(\d+)\s*[:：.\-]?\s*(.*?)\s*#*\Z", re.IGNORECASE)
-_TITLE = re.compile(r"#\s+(.+?)\s*#*\Z")
-_FENCE = re.compile(r"(`{3,}|~{3,})\s*([^\s`]*)[^`]*\Z")
+_STEP = lazy(r"#{2,4}\s+(?:Step|步骤)\s*(\d+)\s*[:：.\-]?\s*(.*?)\s*#*\Z", re.IGNORECASE)
+_TITLE = lazy(r"#\s+(.+?)\s*#*\Z")
+_FENCE = lazy(r"(`{3,}|~{3,})\s*([^\s`]*)[^`]*\Z")
 _SHELLS = ("bash", "sh", "shell", "console")
-_CHECK = re.compile(r"[-*]\s+(?:Verify|Check|Expected|Verification|验证)\s*[:：]\s*(.+)\Z", re.IGNORECASE)
-_ANYWHERE = re.compile(rb"^#{2,4}\s+(?:Step|\xe6\xad\xa5\xe9\xaa\xa4)\s*\d+", re.MULTILINE | re.IGNORECASE)
+_CHECK = lazy(r"[-*]\s+(?:Verify|Check|Expected|Verification|验证)\s*[:：]\s*(.+)\Z", re.IGNORECASE)
+_ANYWHERE = lazy(rb"^#{2,4}\s+(?:Step|\xe6\xad\xa5\xe9\xaa\xa4)\s*\d+", re.MULTILINE | re.IGNORECASE)
 
 
 def looks_like(raw: bytes) -> bool:

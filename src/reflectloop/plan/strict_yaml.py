@@ -6,13 +6,13 @@ text, drop duplicate keys and turn `on` into True.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
 
 from reflectloop.errors import Fault
+from reflectloop.system.patterns import lazy
 
 MAX_BYTES = 8 << 20
 MAX_DEPTH = 64
@@ -21,8 +21,8 @@ MAX_VALUES = 500_000  # with aliases expanded
 Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
 Path = tuple[str | int, ...]
 
-_INT = re.compile(r"[-+]?(?:0|[1-9][0-9]*)\Z")
-_FLOAT = re.compile(r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?\Z")
+_INT = lazy(r"[-+]?(?:0|[1-9][0-9]*)\Z")
+_FLOAT = lazy(r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?\Z")
 _LONGEST_INT = 18  # digits; a longer one is an id, not a number
 _KEYWORDS: dict[str, Value] = {"": None, "~": None, "null": None, "true": True, "false": False}
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

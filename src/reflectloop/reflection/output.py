@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 import tomllib
 from collections.abc import Iterator
 from functools import lru_cache
@@ -12,15 +11,16 @@ from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from reflectloop.reflection.requirements import Form
+from reflectloop.system.patterns import lazy
 
 _FORMS: dict[str, Form] = {".json": "json", ".md": "markdown", ".markdown": "markdown", ".txt": "text", ".rst": "text"}
-_ITEM = re.compile(r"(?:[-*+]|\d{1,6}[.)])[ \t]+(\S.*)")
-_HEADING = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t#]*$")
-_NUMBERING = re.compile(r"^[\d.]+[.)]?\s+")
-_FENCE = re.compile(r"[ \t]*(?:```|~~~)")
-_DEFINED = re.compile(r"(?m)^[ \t]*(?:async +|export +|pub +|public +|static +)*(?:def|class|func|function|fn) +(\w+)")
-_LEFT_OPEN = re.compile(r"(?i)\b(?:TODO|TBD|FIXME|XXX|lorem ipsum|coming soon)\b|待补充|待完善")
-_DID_NOT_KNOW = re.compile(
+_ITEM = lazy(r"(?:[-*+]|\d{1,6}[.)])[ \t]+(\S.*)")
+_HEADING = lazy(r"(#{1,6})[ \t]+(.*?)[ \t#]*$")
+_NUMBERING = lazy(r"^[\d.]+[.)]?\s+")
+_FENCE = lazy(r"[ \t]*(?:```|~~~)")
+_DEFINED = lazy(r"(?m)^[ \t]*(?:async +|export +|pub +|public +|static +)*(?:def|class|func|function|fn) +(\w+)")
+_LEFT_OPEN = lazy(r"(?i)\b(?:TODO|TBD|FIXME|XXX|lorem ipsum|coming soon)\b|待补充|待完善")
+_DID_NOT_KNOW = lazy(
     r"(?i)\bI (?:do not|don['’]t) know\b|\bno (?:results|information|data)(?: \w+){0,3} (?:found|available)\b|"
     r"\b(?:could|can)(?:not| not|n['’]t) find any\b|不知道|搜索结果为空|没有找到(?:任何)?(?:相关)?(?:结果|信息|内容)"
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from reflectloop import languages, secrets
@@ -10,10 +9,11 @@ from reflectloop.errors import NoSpace
 from reflectloop.reflection import ticket_store
 from reflectloop.reflection.reflection_report import AntiPattern, Reflection
 from reflectloop.system import files
+from reflectloop.system.patterns import lazy
 from reflectloop.workspace.folders import Folders
 
 DATA, PATTERNS, TOOLS = Path("research_data"), Path("knowledge/anti_patterns"), Path("knowledge/reflections")
-_NOT_A_NAME = re.compile(r"[^\w.-]+")
+_NOT_A_NAME = lazy(r"[^\w.-]+")
 _LONGEST = 80
 
 

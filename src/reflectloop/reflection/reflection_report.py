@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal, TypeGuard, get_args
@@ -10,6 +9,7 @@ from typing import Any, Literal, TypeGuard, get_args
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from reflectloop.diagnosis.failure_record import ErrorClass
+from reflectloop.system.patterns import lazy
 from reflectloop.terms import wrong_shape
 
 Trigger = Literal["critic_evaluation", "self_check", "director_request", "tool_failure", "step_failure"]
@@ -17,7 +17,7 @@ TRIGGERS: tuple[Trigger, ...] = get_args(Trigger)
 Status = Literal["pending", "completed", "failed"]
 _TICKETED = {"critic_evaluation", "director_request", "step_failure"}
 _SHORTEST = 8  # weight of a meaningful text
-_NOTHING = re.compile(r"(?i)\W*(?:n/?a|none|unknown|todo|tbd|\.{3}|…|不知道|无|待定)?\W*")
+_NOTHING = lazy(r"(?i)\W*(?:n/?a|none|unknown|todo|tbd|\.{3}|…|不知道|无|待定)?\W*")
 
 
 class _Value(BaseModel):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -19,12 +18,13 @@ from reflectloop.reflection.critic import CriticReport
 from reflectloop.reflection.reflection_report import Trigger
 from reflectloop.reflection.ticket import Ticket
 from reflectloop.system import clock, files
+from reflectloop.system.patterns import lazy
 from reflectloop.workspace.folders import Folders
 
-TICKET_ID = re.compile(r"rewind_[A-Za-z0-9][A-Za-z0-9_-]{0,63}")  # also of other critics
+TICKET_ID = lazy(r"rewind_[A-Za-z0-9][A-Za-z0-9_-]{0,63}")  # also of other critics
 CHECKPOINTS = "checkpoints.jsonl"
 _CONTEXT = ".context.json"
-_VERSION = re.compile(r"_v(\d{1,6})$")
+_VERSION = lazy(r"_v(\d{1,6})$")
 _MOST = 500  # tickets that are searched, latest first
 _Written = TypeVar("_Written", bound=BaseModel)
 

@@ -15,12 +15,13 @@ from reflectloop.lessons.lesson import Lesson
 from reflectloop.lessons.lesson_files import LessonDir
 from reflectloop.plan.model import Step, command_text
 from reflectloop.system import clock, files
+from reflectloop.system.patterns import lazy
 from reflectloop.workspace.folders import Folders
 
 _MOST = 5  # warnings; nobody reads more
 WARNING_KINDS = {"problem": 3, "antipattern": 3, "failfix": 3, "constraint": 2, "pattern": 1}
-_WORD = re.compile(r"[a-z][a-z0-9]+|[\u4e00-\u9fff]{2}", re.IGNORECASE)
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_WORD = lazy(r"[a-z][a-z0-9]+|[\u4e00-\u9fff]{2}", re.IGNORECASE)
+_CAMEL = lazy(r"(?<=[a-z0-9])(?=[A-Z])")
 _COMMON = frozenset(
     "the and for with from that this not are was were has have must when then into step run file test tests".split()  # noqa: SIM905 - a list of words
 )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from reflectloop.sandbox.mounts import TEMP, MountTable
 from reflectloop.system import process
+from reflectloop.system.patterns import lazy
 from reflectloop.workspace.carry import ENVIRONMENTS, MODULES
 from reflectloop.workspace.checkout import Workspace
 
@@ -46,7 +46,7 @@ ALLOWED = frozenset(
         "NIX_PATH",
     ]
 )
-_CREDENTIAL = re.compile(r"(?i)(?:^|_)(?:API_?KEY|TOKEN|SECRET|SECRET_KEY|PASSWORD|PASSWD|MCP_URL|CREDENTIALS?)$")
+_CREDENTIAL = lazy(r"(?i)(?:^|_)(?:API_?KEY|TOKEN|SECRET|SECRET_KEY|PASSWORD|PASSWD|MCP_URL|CREDENTIALS?)$")
 _ALLOWED_PREFIX = "LC_"
 MARK = "REFLECTLOOP_COMMAND"
 RUN = "REFLECTLOOP_RUN"

@@ -13,7 +13,6 @@ import contextlib
 import functools
 import ipaddress
 import os
-import re
 import select
 import socket
 import ssl
@@ -29,6 +28,7 @@ from reflectloop.sandbox import inner_proxy
 from reflectloop.sandbox.isolation import IsolationLevel
 from reflectloop.system import bubblewrap, landlock, process
 from reflectloop.system.bubblewrap import Namespaces
+from reflectloop.system.patterns import lazy
 
 PROXY_VARIABLES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
 _FIRST_FREE_PORT = 1024  # a program without privileges cannot listen below it
@@ -42,7 +42,7 @@ _HEAD_S = 60.0
 _FLUSH_S = 5.0
 _SHORT_OF_DESCRIPTORS_S = 0.1
 _DEFAULT_PORTS = {"http": 80, "https": 443}
-_HOST = re.compile(r"[A-Za-z0-9_.:-]{1,253}")
+_HOST = lazy(r"[A-Za-z0-9_.:-]{1,253}")
 _NOT_PASSED_ON = (b"proxy-", b"connection:", b"keep-alive:")
 
 

@@ -14,6 +14,8 @@ class _LazyPattern:
         self._flags = flags
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any attribute of a compiled pattern
+        if name.startswith("__"):  # asked for when it is copied
+            raise AttributeError(name)
         value = getattr(re.compile(self.pattern, self._flags), name)
         setattr(self, name, value)
         return value

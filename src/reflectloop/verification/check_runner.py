@@ -6,7 +6,6 @@ import functools
 import hashlib
 import json
 import os
-import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from reflectloop.sandbox import editable_installs
 from reflectloop.sandbox.mounts import TEMP
 from reflectloop.sandbox.sandbox import Box, SandboxCommand
 from reflectloop.system import beneath, clock, files, tree_walk
+from reflectloop.system.patterns import lazy
 from reflectloop.trust import signing
 from reflectloop.verification import detect, environment_key, evidence, reports, tools
 from reflectloop.verification.builds import carry_output
@@ -87,7 +87,7 @@ _LOG_READ = 16 << 20
 _LOG_END, _LAST_LINES = 16 << 10, 40
 # The lines by which runners show the test that they are in: a name without an outcome after it.
 _STARTED = tuple(
-    re.compile(pattern)
+    lazy(pattern)
     for pattern in (
         r"(?!.* (?:PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)\b)(?P<test>\S+\.py::\S.*?) *$",  # pytest -v
         r"(?P<test>\w+ \([\w.]+\)) \.\.\. *$",  # unittest -v

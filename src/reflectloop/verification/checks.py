@@ -11,6 +11,7 @@ import re2
 
 from reflectloop.plan.model import Check
 from reflectloop.sandbox.sandbox import Box, SandboxCommand
+from reflectloop.system.patterns import lazy
 from reflectloop.terms import Network
 from reflectloop.verification.sidecar import beside
 
@@ -19,7 +20,7 @@ _NO_VERDICT = 126  # not runnable, not found, or killed by a signal
 _REGEX_LIMIT = 8 << 20
 _LOG_READ = 16 << 20
 _NOT_RUN = frozenset(("tool_missing", "collection_error", "no_tests"))  # types of results that say nothing of the code
-_IMPORT_FAILED = re.compile(
+_IMPORT_FAILED = lazy(
     r"^(?:ModuleNotFoundError|ImportError): .+|^(?:Error: )?Cannot find module '.+|.*cannot load such file -- \S+.*",
     re.MULTILINE,
 )

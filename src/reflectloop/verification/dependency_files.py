@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.result import ChangedFile
 
 # A requirement of pip by its name: extras, version, hashes and markers follow.
-_PINNED = re.compile(
+_PINNED = lazy(
     r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)\s*(?P<extras>\[[^\]]*\])?\s*(?:[=<>!~][^;@#]*)?(?P<marker>;[^#]*)?(?:#.*)?"
 )
-_CONTINUED = re.compile(r"\\\n")
-_HASH = re.compile(r"\s*--hash[= ]\S+")
+_CONTINUED = lazy(r"\\\n")
+_HASH = lazy(r"\s*--hash[= ]\S+")
 
 
 def moves_versions_only(change: ChangedFile) -> bool:

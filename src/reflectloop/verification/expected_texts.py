@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-import re
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.protected import is_test
 from reflectloop.verification.protected.fixtures import parsed
 
 # A text that merely looks drawn by chance; every other rule knows a secret by its form or its name.
 RANDOM_TEXT = "random-text"
-_ASSERTS = re.compile(r"\b(?:assert\w*|expect|equals?|deepEqual|strictEqual|toBe|toEqual|toStrictEqual|same|is)!?\(")
+_ASSERTS = lazy(r"\b(?:assert\w*|expect|equals?|deepEqual|strictEqual|toBe|toEqual|toStrictEqual|same|is)!?\(")
 
 
 def is_expected_value(path: str, data: bytes | None, line: int, rule: str) -> bool:

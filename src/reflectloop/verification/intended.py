@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Literal, NamedTuple
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification import protected
 from reflectloop.verification.result import ChangedFile, Outcome, TamperFinding
 
@@ -21,7 +22,7 @@ _RED = ("failed", "error")
 _MOST_NAMES = 5
 _MOST_LINES = 12  # quoted lines of one finding
 _LONGEST = 160  # characters of a quoted line
-_PARAMETERS = re.compile(r"\[.*\]$", re.DOTALL)
+_PARAMETERS = lazy(r"\[.*\]$", re.DOTALL)
 # Rules about tests, where a source has tests inside it.
 _ABOUT_TESTS = (
     *("assert-", "cases-", "early-return", "expected-", "failure-swallowed", "test-deleted", "test-emptied"),
@@ -331,7 +332,7 @@ def _spans(change: ChangedFile, content: bytes | None, functions: set[str]) -> S
     return [span for title, span in spans if any(_is_same_test(title, name) for name in functions)]
 
 
-_DEFINITION = re.compile(
+_DEFINITION = lazy(
     r"""^\s*(?:(?:export|async|public|private|static|pub|void|final)\s+)*"""
     r"""(?:(?:func|fn|fun|function|def|void|sub)\s+(?P<name>\w+)|(?:\w+\.)?(?:test|it|specify|scenario)(?:\.\w+)?\s*\(\s*"""
     r"""(?P<quote>["'`])(?P<title>.*?)(?P=quote)|(?:TEST\w*|SCENARIO)\s*\((?P<macro>[^)]*)\))"""

@@ -7,14 +7,15 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification import protected
 from reflectloop.verification.result import ChangedFile
 
-_WORD = re.compile(r"[A-Za-z_]\w*")
+_WORD = lazy(r"[A-Za-z_]\w*")
 _LARGEST = 1 << 20  # bytes of a source that is read
 # Failures that name what is missing, as runtimes write them. Those of Python must begin the message.
 _MISSING = tuple(
-    re.compile(pattern)
+    lazy(pattern)
     for pattern in (
         r"^(?:E +)?(?:[\w.]+\.)?AttributeError: .*has no attribute '(\w+)'",
         r"^(?:E +)?(?:[\w.]+\.)?ImportError: cannot import name '(\w+)'",
@@ -33,9 +34,9 @@ _MISSING = tuple(
         r'\bcould not find function "(\w+)"',  # R
     )
 )
-_NOTHING = re.compile(r"'NoneType' object has no attribute|is not a function or its return value")
+_NOTHING = lazy(r"'NoneType' object has no attribute|is not a function or its return value")
 # Definitions in languages that are not parsed here.
-_DEFINED = re.compile(
+_DEFINED = lazy(
     r"\b(?:function\*?|class|def|fn|func|sub|const|let|var|interface|module|struct|enum)\s+(?:self\.)?([A-Za-z_]\w*)"
     r"|\b(?:exports|prototype|this)\.([A-Za-z_]\w*)\s*="
     r"|^\s*(?:static\s+|async\s+|public\s+|get\s+|set\s+)*([A-Za-z_]\w*)\s*\([^()]*\)\s*\{"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,14 +10,15 @@ from pathlib import PurePosixPath
 from reflectloop.plan.model import Check
 from reflectloop.sandbox.sandbox import Box
 from reflectloop.system import clock, files
+from reflectloop.system.patterns import lazy
 from reflectloop.verification import checks as plan_checks
 from reflectloop.verification import evidence, new_names
 from reflectloop.verification.check_runner import CheckRunner
 from reflectloop.verification.checks import CheckResult
 from reflectloop.verification.verdict import PlanCheckResult
 
-_INTERPRETER = re.compile(r"python[\d.]*|(?:ba|da|z|k)?sh|node|deno|bun|ruby|perl|php|lua|Rscript")
-_IMPORTED = re.compile(r"(?:\bimport|\bfrom)\s+([\w.]+)")
+_INTERPRETER = lazy(r"python[\d.]*|(?:ba|da|z|k)?sh|node|deno|bun|ruby|perl|php|lua|Rscript")
+_IMPORTED = lazy(r"(?:\bimport|\bfrom)\s+([\w.]+)")
 _SIGNALLED = 128
 _ROUNDS = 3  # runs of a benchmark, on each side in turn; the best one counts
 _SLOWER = 1.25

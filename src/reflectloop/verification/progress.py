@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from reflectloop.system import files
+from reflectloop.system.patterns import lazy
 
 _MINUTE = 60
 _LONG = 90  # seconds from which minutes are shown
 _MOST_TIMES = 400  # runs whose time is stored
 _LONGEST_LINE = 4096
-_COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-_DOTS = re.compile(r"(?:\S+\.py:? )?([.FEsxXu*]+)(?:\s+\[\s*\d{1,3}%\])?\s*")
-_DONE_OF_TOTAL = re.compile(r"\s*(\d+)/(\d+) Test\s+#\d+: |.*\s(\d+) / (\d+) \(\s*\d+%\)\s*$")  # ctest
-_TOTAL = re.compile(r"collected (\d+) items?$|collected \d+ items? / .*\b(\d+) selected$|1\.\.(\d+)$")  # pytest, TAP
-_ONE_TEST = re.compile(
+_COLOUR = lazy(r"\x1b\[[0-9;?]*[A-Za-z]")
+_DOTS = lazy(r"(?:\S+\.py:? )?([.FEsxXu*]+)(?:\s+\[\s*\d{1,3}%\])?\s*")
+_DONE_OF_TOTAL = lazy(r"\s*(\d+)/(\d+) Test\s+#\d+: |.*\s(\d+) / (\d+) \(\s*\d+%\)\s*$")  # ctest
+_TOTAL = lazy(r"collected (\d+) items?$|collected \d+ items? / .*\b(\d+) selected$|1\.\.(\d+)$")  # pytest, TAP
+_ONE_TEST = lazy(
     r".*\b(?:PASSED|FAILED|SKIPPED|XFAIL|XPASS|ERROR)\b.*\[\s*\d+%\]\s*$|"  # pytest -v
     r"\s*(?:not )?ok \d+\b|"  # TAP
     r"test .+ \.\.\. (?:ok|FAILED|ignored)|"  # cargo

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from typing import Any
 from reflectloop import secrets
 from reflectloop.sandbox.sandbox import CommandResult
 from reflectloop.system import clock
+from reflectloop.system.patterns import lazy
 from reflectloop.terms import Decision, Track
 from reflectloop.verification import (
     compare,
@@ -55,7 +55,7 @@ from reflectloop.verification.verdict import (
 _REPETITIONS = 4  # of a test that comes and goes, on the patch and on base
 _RED = ("failed", "error")
 # Lists of packages for documentation, linters and releases, which tests do not import.
-_BESIDE_TESTS = re.compile(
+_BESIDE_TESTS = lazy(
     r"(?i)(?:^|[/_.-])(?:docs?|lint|typing|mypy|style|release|pre-commit|flake8|black)[_.-](?![^/]*(?:test|dev))[^/]*(?:txt|in)$"
 )
 _ALL_REMEMBERED = (

@@ -6,13 +6,13 @@ import ast
 import configparser
 import hashlib
 import os
-import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from reflectloop.system import beneath, tree_walk
+from reflectloop.system.patterns import lazy
 from reflectloop.terms import Decision
 from reflectloop.verification.protected.fixtures import parsed
 from reflectloop.verification.result import ChangedFile
@@ -30,8 +30,8 @@ _DATA_KEYWORDS = frozenset(
         "package_data"
     )
 )
-_VERSION = re.compile(r"(?i)_*version_*")
-_CODE_SECTIONS = re.compile(
+_VERSION = lazy(r"(?i)_*version_*")
+_CODE_SECTIONS = lazy(
     r"options\.(?:data_files|entry_points)|global|aliases|build.*|develop|install.*|files|entry_points"
 )
 _CODE_OPTIONS = frozenset(("setup_requires", "scripts", "cmdclass", "data_files"))
@@ -50,8 +50,8 @@ _PYPROJECT_PARTS = (
     ("tool", "scikit-build"),
     ("tool", "maturin"),
 )
-_START_FILE = re.compile(r"(?:site|user)customize(?:\..*)?|.*\.pth")
-_NUMBERS = re.compile(r"\d+")  # a version in the name of an editable install
+_START_FILE = lazy(r"(?:site|user)customize(?:\..*)?|.*\.pth")
+_NUMBERS = lazy(r"\d+")  # a version in the name of an editable install
 _SITES = ("lib/python*/site-packages/*", "lib/python*/site-packages/*customize/*")
 _MOST_FILES = 10_000
 _LARGEST = 1 << 20

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import re
 import secrets as random_bytes
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,11 +19,12 @@ from typing import NamedTuple
 
 from reflectloop import secrets
 from reflectloop.system import beneath, files
+from reflectloop.system.patterns import lazy
 from reflectloop.trust.private_file import state_folder
 from reflectloop.verification.result import Detail, Outcome, VerificationResult
 
 _KEY_BYTES = 32
-_MARK = re.compile(r" #([0-9a-f]{12})$")
+_MARK = lazy(r" #([0-9a-f]{12})$")
 
 
 def key_path() -> Path:
@@ -122,7 +122,7 @@ class HiddenIds:
 
 # Ids that differ in every run ----------------------------------------------------------------------------------------
 
-_VOLATILE = re.compile(
+_VOLATILE = lazy(
     r"0[xX][0-9a-fA-F]+"  # addresses
     r"|[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"  # UUIDs
     r"|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec|Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*\b"
@@ -192,7 +192,7 @@ def _test_of(name: str) -> str:
 
 # Ids that hold the place of a parameter ------------------------------------------------------------------------------
 
-_NUMBERED = re.compile(r"(?<=[\[-])([A-Za-z_]\w*?)(\d+)(?=[\]-])")
+_NUMBERED = lazy(r"(?<=[\[-])([A-Za-z_]\w*?)(\d+)(?=[\]-])")
 
 
 def renumbered(result: VerificationResult, known: Iterable[str]) -> VerificationResult:

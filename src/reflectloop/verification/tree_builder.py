@@ -14,6 +14,7 @@ from typing import NamedTuple
 from reflectloop.errors import InvalidInput
 from reflectloop.system import files
 from reflectloop.system.git import Git
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.changed_file import ChangedFile
 from reflectloop.verification.protected import inline_tests
 from reflectloop.workspace.project import KEPT_OUT, SHARED_RECORDS
@@ -23,7 +24,7 @@ _ABSENT = "000000"
 _LINK_TO_REPOSITORY = "160000"
 _KEPT, _MOST_KEPT = 64 << 10, 2000  # bytes of a blob, blobs
 _READ_WHOLE = 4 << 20  # bytes; a larger file is no source or test written by hand
-_ABSOLUTE = re.compile(
+_ABSOLUTE = lazy(
     rb"^(?:--- /(?!dev/null).*\n\+\+\+ |--- .*\n\+\+\+ /(?!dev/null))", re.MULTILINE
 )  # git would strip the slash
 _TOO_LARGE = b"\0"  # replaces such content; readers treat it as binary

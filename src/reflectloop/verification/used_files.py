@@ -13,18 +13,19 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from reflectloop.plan.globs import matches_any
+from reflectloop.system.patterns import lazy
 from reflectloop.verification import protected
 from reflectloop.verification.result import ChangedFile, DetectedCheck, VerificationResult
 from reflectloop.verification.tools import by_name, javascript
 from reflectloop.verification.tools.commands import call, is_script, script_name, split
 
 Read = Callable[[Iterable[str]], Mapping[str, bytes]]  # the content of files of base
-_PYTHON_IMPORT = re.compile(
+_PYTHON_IMPORT = lazy(
     rb"^[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]+([^#\n]+)|import[ \t]+([^#\n]+))", re.MULTILINE
 )
-_SCRIPT_IMPORT = re.compile(rb"""(?:require|import|from)\s*\(?\s*["'](\.[^"'\n]*)["']""")
-_JUDGING_WORD = re.compile(r"(?i)(?:^|[-_.])(?:tests?|specs?|checks?)(?:$|[-_.])")
-_INTERPRETER = re.compile(r"node|tsx|ts-node|bun|deno|python[\d.]*|ruby|perl|php|sh|bash")
+_SCRIPT_IMPORT = lazy(rb"""(?:require|import|from)\s*\(?\s*["'](\.[^"'\n]*)["']""")
+_JUDGING_WORD = lazy(r"(?i)(?:^|[-_.])(?:tests?|specs?|checks?)(?:$|[-_.])")
+_INTERPRETER = lazy(r"node|tsx|ts-node|bun|deno|python[\d.]*|ruby|perl|php|sh|bash")
 _ENTRY_KEYS = ("main", "module", "browser", "bin", "exports", "types", "typings", "unpkg", "jsdelivr")
 _PATTERN_OPTIONS = ("-p", "--pattern")  # of unittest
 _PYTEST_SETTINGS = (

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from reflectloop import secrets, terms
+from reflectloop.system.patterns import lazy
 from reflectloop.terms import Decision, OutcomeWord, Track
 from reflectloop.verification.compare import NO_ANSWER, Comparison
 from reflectloop.verification.evidence import Level
 from reflectloop.verification.result import FINDING_KINDS, DetectedCheck, TamperFinding, VerificationResult
 
 _MOST_NAMES = 5  # names listed in a reason
-_NO_NETWORK = re.compile(
+_NO_NETWORK = lazy(
     r"(?i)network is unreachable|temporary failure in name resolution|name or service not known|"
     r"nodename nor servname|getaddrinfo (?:failed|ENOTFOUND|EAI_AGAIN)|no address associated with hostname|"
     r"dial tcp: lookup |could not resolve host|\bENETUNREACH\b"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from typing import NamedTuple
 
 from reflectloop.secrets import Detector, Scanner, SecretFinding, as_plain_text
 from reflectloop.system import files
+from reflectloop.system.patterns import lazy
 from reflectloop.workspace.line_splitter import LineChunk, LineSplitter
 
-_HUNK = re.compile(rb"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_HUNK = lazy(rb"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
 def _both(names: bytes) -> bytes:

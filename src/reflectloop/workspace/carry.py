@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import os
 import posixpath
-import re
 import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
@@ -19,6 +18,7 @@ from reflectloop.config import WorkspaceConfig
 from reflectloop.errors import InvalidInput
 from reflectloop.system import beneath, tree_walk
 from reflectloop.system.git import Git
+from reflectloop.system.patterns import lazy
 from reflectloop.workspace.project import Project
 
 ENVIRONMENTS = (".venv", "venv")
@@ -27,7 +27,7 @@ NOT_CARRIED = "{name} leads to no folder of installed packages, so it is not car
 _SUBMODULE = "160000 "  # its mode in a tree
 _RESERVED = ((".git",), (".reflectloop",))
 # Settings of build tools that name the version file they write: setuptools-scm, flit-scm, hatch-vcs, versioningit.
-_VERSION_FILE = re.compile(
+_VERSION_FILE = lazy(
     r"""(?:\b(?:version[-_]file|write[-_]to)["']?\s*[:=]"""
     r"""|\[tool\.hatch\.build\.hooks\.version\][^\[]*?\bpath\s*="""
     r"""|\[tool\.versioningit\.write\][^\[]*?\bfile\s*=)"""

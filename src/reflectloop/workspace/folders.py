@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from reflectloop import settings_files
 from reflectloop.errors import InvalidInput, NothingToDo, StateDamaged
 from reflectloop.system import files
+from reflectloop.system.patterns import lazy
 from reflectloop.workspace import project, store
 from reflectloop.workspace.project import OWN_FOLDER
 
@@ -19,8 +20,8 @@ if TYPE_CHECKING:  # the state of tasks, which hooks do not read
     from reflectloop.state.fold import Task
     from reflectloop.state.journal import Journal, OnEvent
 
-RUN_ID = re.compile(r"RLOP-\d{8}-[0-9a-f]{6}")
-TASK_ID = re.compile(r"T-\d{8}-[0-9a-f]{6}")
+RUN_ID = lazy(r"RLOP-\d{8}-[0-9a-f]{6}")
+TASK_ID = lazy(r"T-\d{8}-[0-9a-f]{6}")
 KNOWLEDGE = "knowledge"
 SAVED = "apply.saved"  # the files of the user while they are replaced
 _OWNER = "owner.json"

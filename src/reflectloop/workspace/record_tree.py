@@ -7,7 +7,6 @@ programs to run. Listing and indexing files by name does not.
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,12 +14,13 @@ from typing import NamedTuple
 
 from reflectloop.system import files, git, tree_walk
 from reflectloop.system.git import Git, GitFailed
+from reflectloop.system.patterns import lazy
 from reflectloop.system.write_guard import GitStuck
 from reflectloop.workspace.project import KEPT_OUT
 
-_UNREADABLE = re.compile(rb"(?:open\(\"|could not open directory '|readlink\(\"|Unable to process path )([^'\"\n]+)")
+_UNREADABLE = lazy(rb"(?:open\(\"|could not open directory '|readlink\(\"|Unable to process path )([^'\"\n]+)")
 # Git warns about a rule file that is a link and ignores it.
-_LINKED_RULES = re.compile(
+_LINKED_RULES = lazy(
     rb"warning: unable to access '(?:.*/)?\.git(?:attributes|ignore)': Too many levels of symbolic links"
 )
 _KEPT_OUT = tuple(path.encode() for path in KEPT_OUT)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -11,11 +10,12 @@ from typing import Any
 
 from reflectloop.errors import NothingToDo
 from reflectloop.system import clock
+from reflectloop.system.patterns import lazy
 from reflectloop.workspace import session_records, snapshot
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.store import Store
 
-_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+_PLAIN = lazy(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
 
 @dataclass(frozen=True)

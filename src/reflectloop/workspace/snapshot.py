@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,13 +13,14 @@ from typing import NamedTuple
 from reflectloop.errors import SandboxCreateFailed
 from reflectloop.system import beneath, files, git, tree_walk
 from reflectloop.system.git import Git, GitFailed
+from reflectloop.system.patterns import lazy
 from reflectloop.system.write_guard import start_write_guard
 from reflectloop.workspace import traps
 from reflectloop.workspace.project import KEPT_OUT, OWN_FOLDER, Project
 from reflectloop.workspace.record_tree import Inspect, RecordedTree, Unrecordable, record_tree
 from reflectloop.workspace.store import Store
 
-_FILTERED = re.compile(rb"\bfilter\b")
+_FILTERED = lazy(rb"\bfilter\b")
 _NESTED = "{} is a git repository of its own and is left out"
 _SHOWN = 5
 _LARGEST_ATTRIBUTES = 100 << 20  # bytes; git ignores a larger one

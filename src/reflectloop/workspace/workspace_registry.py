@@ -6,18 +6,18 @@ import contextlib
 import hashlib
 import json
 import os
-import re
 import stat
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from reflectloop.system import executables, files, process
+from reflectloop.system.patterns import lazy
 
 # Commands may leave folders that their owner cannot enter.
 _DELETE_SCRIPT = 'rm -rf -- "$1" 2>/dev/null || { chmod -R u+rwX -- "$1"; rm -rf -- "$1"; }'
 _REMOVED = ".removed-"
 
-_NAME = re.compile(r"RLOP-\d{8}-[0-9a-f]{6}(?:\.\d+)?")
+_NAME = lazy(r"RLOP-\d{8}-[0-9a-f]{6}(?:\.\d+)?")
 
 
 def plain_name(name: str) -> str:

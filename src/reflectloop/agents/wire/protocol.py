@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from typing import Any, NoReturn, Protocol
 
 from reflectloop.agents.messages import AgentTurn, Json, ModelRequest, ToolCall
+from reflectloop.system.patterns import lazy
 
-_LONE = re.compile("[\ud800-\udfff]")
+_LONE = lazy("[\ud800-\udfff]")
 LARGEST = 4 << 20  # characters of an answer, far more than any reply_tokens
 
 

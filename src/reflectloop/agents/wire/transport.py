@@ -19,6 +19,7 @@ import httpx
 from reflectloop.agents.messages import AgentTurn, Json, NoAnswer, StopReason
 from reflectloop.agents.wire.protocol import LARGEST, Malformed, ReplyReader, TooLarge, Wire, error_message
 from reflectloop.diagnosis.retrying import retry_after
+from reflectloop.system.patterns import lazy
 
 _END = "[DONE]"
 
@@ -89,9 +90,9 @@ _CONNECT_S = 15.0
 _SILENCE_S = 300.0  # a model may think for a long time before its first token
 _MOST_READ = 64 << 20  # bytes, including protocol overhead
 _MOST_ERROR = 1 << 16
-_TITLE = re.compile(r"<title[^>]*>([^<]{1,100})", re.IGNORECASE)
+_TITLE = lazy(r"<title[^>]*>([^<]{1,100})", re.IGNORECASE)
 # Servers report this only as text, without a code.
-_TOO_LONG = re.compile(r"(?i)too long|context.{0,20}(?:length|window|size)|maximum.{0,40}tokens|exceed.{0,40}context")
+_TOO_LONG = lazy(r"(?i)too long|context.{0,20}(?:length|window|size)|maximum.{0,40}tokens|exceed.{0,40}context")
 _WRONG_SHAPE = (KeyError, TypeError, AttributeError, IndexError, ValueError, RecursionError)
 _TRANSIENT = frozenset((408, 409, 425, 429))
 

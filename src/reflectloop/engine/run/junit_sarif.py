@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -13,9 +12,10 @@ from reflectloop.engine.steps.execution import StepResult
 from reflectloop.errors import ReflectloopError, published
 from reflectloop.plan.model import Plan
 from reflectloop.system import files
+from reflectloop.system.patterns import lazy
 
 # What XML 1.0 cannot hold, however it is escaped.
-_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NOT_XML = lazy("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def junit(

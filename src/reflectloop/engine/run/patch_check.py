@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -11,9 +10,10 @@ from reflectloop import policy
 from reflectloop.engine.run.context import ExecutedRun
 from reflectloop.plan import proof
 from reflectloop.policy import AddedLineRules, code_commands
+from reflectloop.system.patterns import lazy
 from reflectloop.workspace.patch import TouchedFile
 
-_HUNK = re.compile(rb"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+_HUNK = lazy(rb"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 
 def must_judge(run: ExecutedRun) -> bool:

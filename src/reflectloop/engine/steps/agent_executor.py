@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,12 +16,13 @@ from reflectloop.engine.steps.prompts import FailedAttempt, StepBrief
 from reflectloop.errors import AgentFailed, NeedsInput, StepFailed
 from reflectloop.plan.model import Step
 from reflectloop.system import files
+from reflectloop.system.patterns import lazy
 from reflectloop.terms import Role
 from reflectloop.workspace.record_tree import Unrecordable
 
 UNANSWERED = "did not answer"
 FINDINGS = "findings.md"
-_NOT_AUTHORISED = re.compile(r"(?i)\b(?:40[13]|unauthori[sz]ed|forbidden|invalid (?:x-)?api.key|authentication)\b")
+_NOT_AUTHORISED = lazy(r"(?i)\b(?:40[13]|unauthori[sz]ed|forbidden|invalid (?:x-)?api.key|authentication)\b")
 _OUT_OF_TURNS = ("MAX_ITER",)
 _LONGEST = 15_000
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -11,10 +10,11 @@ from reflectloop.fileops import read_ops, safe_files
 from reflectloop.fileops.request import ListDir, Search
 from reflectloop.lessons import lesson_scopes
 from reflectloop.lessons.lesson_recall import Moment
+from reflectloop.system.patterns import lazy
 from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.folders import Folders
 
-_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{3,}")
+_WORD = lazy(r"[A-Za-z_][A-Za-z0-9_]{3,}")
 _COMMON = frozenset(
     ("that", "this", "with", "from", "when", "then", "should", "must", "have", "into", "each", "they", "will", "make")
 )

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from reflectloop.gates.batch_gate import SyntaxProblem
 from reflectloop.sandbox.mounts import TEMP
 from reflectloop.sandbox.sandbox import NOT_FOUND, NOT_RUNNABLE, Box, SandboxCommand
+from reflectloop.system.patterns import lazy
 from reflectloop.terms import Network
 from reflectloop.verification.result import ChangedFile
 
@@ -23,7 +24,7 @@ _TIMEOUT_S = 10.0
 _MOST_FILES = 40
 _LARGEST = 1 << 20  # bytes of a file
 _LONGEST = 64 << 10  # characters of a compiler's output that are read
-_PLACE = re.compile(r"(?:<stdin>|\[stdin\]|<anon>|<standard input>):\d")  # of an error, in what a compiler prints
+_PLACE = lazy(r"(?:<stdin>|\[stdin\]|<anon>|<standard input>):\d")  # of an error, in what a compiler prints
 
 _OUTPUT = "{temp}/syntax.rmeta"  # never /dev/null: rustc replaces its output file, and root may replace that one
 
@@ -77,11 +78,11 @@ _TOOLS: Mapping[str, SyntaxTool] = {
     ".js": _node("commonjs", "module"),
     ".cjs": _node("commonjs"),
     ".mjs": _node("module"),
-    ".go": SyntaxTool("gofmt", (("-e",),), re.compile(r"<standard input>:(?P<line>\d+):\d+: (?P<what>.*)")),
+    ".go": SyntaxTool("gofmt", (("-e",),), lazy(r"<standard input>:(?P<line>\d+):\d+: (?P<what>.*)")),
     ".rs": SyntaxTool(
         "rustc",
         tuple((*_RUSTC, "--edition", edition) for edition in ("2021", "2015")),
-        re.compile(
+        lazy(
             r"<anon>:(?P<line>\d+):\d+: error: (?P<what>(?:expected|unexpected|mismatched closing|unterminated"
             r"|unknown start|this file contains an unclosed|missing `) ?.*)"
         ),

@@ -8,6 +8,7 @@ from fnmatch import fnmatch
 from functools import cache
 from pathlib import PurePosixPath
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.result import KIND_ORDER, DetectedCheck, Kind
 from reflectloop.verification.tools.commands import call, script_name, split
 from reflectloop.verification.tools.project import PackageScripts, ProjectPart, at, listed, table
@@ -22,12 +23,10 @@ _LOCKS = {
     "bun.lockb": "bun",
     "package-lock.json": "npm",
 }
-_LISTED = re.compile(r"^\s*-\s*[\"']?([^\"'\s#]+)", re.MULTILINE)
-_REACHES = re.compile(
-    r"\b(turbo|nx|lerna|wsrun|moon|rush|ultra)\b|--workspaces|-ws\b|\s-r\b|--recursive|foreach|--filter"
-)
+_LISTED = lazy(r"^\s*-\s*[\"']?([^\"'\s#]+)", re.MULTILINE)
+_REACHES = lazy(r"\b(turbo|nx|lerna|wsrun|moon|rush|ultra)\b|--workspaces|-ws\b|\s-r\b|--recursive|foreach|--filter")
 # A script that only starts the same script of every member.
-_RECURSES = re.compile(
+_RECURSES = lazy(
     r"(?:npx\s+)?(?:pnpm(?:\s+-\S+)*\s+(?:-r|--recursive)(?:\s+-\S+)*(?:\s+run)?|pnpm(?:\s+run)?\s+(?:-r|--recursive)(?:\s+run)?|"
     r"yarn\s+workspaces(?:\s+foreach(?:\s+-\S+)*)?\s+run|npm\s+(?:run\s+)?(?:-ws|--workspaces)(?:\s+--if-present)?(?:\s+run)?|"
     r"lerna\s+run)\s+(?P<name>[\w:.-]+)(?:\s+--?(?:stream|if-present|parallel|aggregate-output))*|"
@@ -39,12 +38,12 @@ _SCRIPTS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
     ("type", ("typecheck", "type-check", "check-types", "check:types", "types:check", "tsc")),
     ("test", ("test", "test:ci", "test:run", "test:unit", "tests")),
 )
-_EMPTY = re.compile(r"no test specified|^\s*(echo\b[^&|;]*|true|exit 0|:)?\s*$")
+_EMPTY = lazy(r"no test specified|^\s*(echo\b[^&|;]*|true|exit 0|:)?\s*$")
 _WATCHES = r"--watch(All)?\b(?!=false)"
 _FIX_FLAGS = frozenset(["--fix", "--write", "--apply"])  # a check must not change files
 _WITHOUT_HOOKS = ("--ignore-scripts",)
 _PNPM_WITHOUT_HOOKS = ("--config.enable-pre-post-scripts=false",)  # yarn and bun have no such option
-_MAKES = re.compile(
+_MAKES = lazy(
     r"\b(?:build|compile|transpile|tsc|babel|swc|rollup|webpack|esbuild|bundle|generate|codegen|gen|prepare|copy|cp|mkdir|"
     r"dist|make|node-gyp)\b"
 )

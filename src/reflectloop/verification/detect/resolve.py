@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,12 +10,13 @@ from functools import cache
 from pathlib import Path
 
 from reflectloop.system import beneath, tree_walk
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.result import DetectedCheck
 from reflectloop.verification.tools.registry import runnable, tools
 from reflectloop.workspace.carry import ENVIRONMENTS, MODULES
 
 _PACKAGES = ("site-packages", "dist-packages")
-_ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
+_ASSIGNED = lazy(r"[A-Za-z_]\w*=")
 
 
 def resolve(

@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.observe.canaries import ROUNDS, Canary
 from reflectloop.verification.observe.channel import ChannelEvents
 from reflectloop.verification.reports import identity
 from reflectloop.verification.result import Outcome
 
-_NO_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NO_XML = lazy("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _GREEN = ("passed", "xpassed")
 _NARROW = 0xFF
 _LONGEST_TITLE = 1500

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.observe import canaries, observation
 from reflectloop.verification.observe.canaries import Canary
 from reflectloop.verification.observe.channel import Channel, ChannelEvents
@@ -18,7 +19,7 @@ from reflectloop.verification.result import Outcome
 from reflectloop.verification.tools import PreparedCommand
 
 _INSIDE = Path(__file__).with_name("inside")
-_ONLY_FOR_TYPES = re.compile(r"^if TYPE_CHECKING:\n(?:(?: {4}.*)?\n)+", re.MULTILINE)
+_ONLY_FOR_TYPES = lazy(r"^if TYPE_CHECKING:\n(?:(?: {4}.*)?\n)+", re.MULTILINE)
 _STUB = """\
 import json
 import os

@@ -8,14 +8,14 @@ whether or not an input shares such a number with a test.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.probing.neighbours import CallInput, FixedValue
 from reflectloop.verification.probing.observations import AnswerPair, Observation
 
-_NUMBER = re.compile(r"\s*[+-]?\d{1,300}\s*")
+_NUMBER = lazy(r"\s*[+-]?\d{1,300}\s*")
 _LEAST_CHANGED = 2  # neighbours whose answer changes, and that all share something with a test
 _LEAST_OTHER = 6  # neighbours that share nothing with a test
 _UNLIKELY = 5e-3

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification import chance
 from reflectloop.verification.probing import second_run
 from reflectloop.verification.probing.changed import ChangedFunction
@@ -19,7 +19,7 @@ from reflectloop.verification.result import TamperFinding
 _MOST_CALLS, _MOST_OF_A_FUNCTION = 400, 40
 _SLOW_MS = 1000.0
 _MOST_SHOWN = 3
-_ANSI = re.compile(r"\\u001b\[[0-9;]*[A-Za-z]")
+_ANSI = lazy(r"\\u001b\[[0-9;]*[A-Za-z]")
 _LATER, _MUCH_LATER = chance.days_between(2200, 4000), chance.days_between(4500, 7000)
 _SEEDS, _ZONES = chance.hash_seeds(2), second_run.MORE_ZONES
 _PROGRAMS, _HOMES = [chance.program_path(), chance.program_path()], [chance.home_folder(), chance.home_folder()]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 
 from reflectloop.sandbox.mounts import TEMP
 from reflectloop.sandbox.sandbox import Box, CommandResult, SandboxCommand
+from reflectloop.system.patterns import lazy
 from reflectloop.verification import protected
 from reflectloop.verification.check_runner import CheckRunner
 from reflectloop.verification.probing import programs
@@ -28,7 +28,7 @@ from reflectloop.workspace.carry import ENVIRONMENTS
 
 _MOST_FILES = 20_000
 _LIMIT_S, _CALL_S = 20.0, 2.0
-_ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
+_ADDRESS = lazy(r"0x[0-9a-fA-F]{6,}")
 _INSTALLED = "lib/python3/site-packages"  # where a user's copy of the package would be
 _TEST_FOLDERS = frozenset(("tests", "test", "testing", ".github"))
 

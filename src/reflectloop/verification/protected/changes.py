@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.protected.fixtures import beyond_fixtures
 from reflectloop.verification.protected.parts import part
 from reflectloop.verification.protected.paths import guard, on_path, shadowed
@@ -14,7 +14,7 @@ from reflectloop.verification.result import ChangedFile
 _RUNS = ("100755", "120000")
 _LISTS_TESTS = ("cmakelists.txt", "makefile.am", "meson.build")  # without its line there, a new test is not built
 _COMPILED = (".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp")
-_WORD = re.compile(r"[\w-]+")
+_WORD = lazy(r"[\w-]+")
 
 
 def restored(change: ChangedFile) -> bool:

@@ -7,27 +7,26 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Literal, NamedTuple
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.changed_file import ChangedFile
 from reflectloop.verification.protected.paths import is_test
 
-_TOKEN = re.compile(
+_TOKEN = lazy(
     r"//[^\n]*|/\*.*?\*/|b?r(?P<marks>#*)\".*?\"(?P=marks)|b?\"(?:\\.|[^\"\\])*\"|"
     r"b?'(?:\\(?:x..|u\{[^}]*\}|.)|[^'\\\n])'",
     re.DOTALL,
 )
-_ATTRIBUTE = re.compile(r"#!?\s*\[")
-_TEST_ATTRIBUTE = re.compile(
+_ATTRIBUTE = lazy(r"#!?\s*\[")
+_TEST_ATTRIBUTE = lazy(
     r"#\s*\[\s*(?:cfg\s*\((?!\s*not\b)[^\]]*\btest\b|(?:\w+\s*::\s*)*(?:test|rstest|test_case|quickcheck|wasm_bindgen_test)\b)"
 )
 _VISIBLE = r"(?:pub(?:\s*\([^)]*\))?\s+)?"
-_DEFINED = re.compile(r"macro_rules!\s*(?P<name>\w+)\s*(?=[({\[])")
-_CALLED = re.compile(r"(?:\w+\s*::\s*)*(?P<name>\w+)!\s*(?=[({\[])")
-_MODULE = re.compile(_VISIBLE + r"mod\s+(?P<name>\w+)\s*(?=\{)")
-_VALUE = re.compile(_VISIBLE + r"(?:const|static)\s+(?:mut\s+)?(?P<name>\w+)\s*:")
-_FUNCTION = re.compile(
-    _VISIBLE + r"(?:default\s+|const\s+|async\s+|unsafe\s+|extern\s+(?:'[^']*'\s+)?)*fn\s+(?P<name>\w+)"
-)
-_BRACKET = re.compile(r"[()\[\]{}]|;")
+_DEFINED = lazy(r"macro_rules!\s*(?P<name>\w+)\s*(?=[({\[])")
+_CALLED = lazy(r"(?:\w+\s*::\s*)*(?P<name>\w+)!\s*(?=[({\[])")
+_MODULE = lazy(_VISIBLE + r"mod\s+(?P<name>\w+)\s*(?=\{)")
+_VALUE = lazy(_VISIBLE + r"(?:const|static)\s+(?:mut\s+)?(?P<name>\w+)\s*:")
+_FUNCTION = lazy(_VISIBLE + r"(?:default\s+|const\s+|async\s+|unsafe\s+|extern\s+(?:'[^']*'\s+)?)*fn\s+(?P<name>\w+)")
+_BRACKET = lazy(r"[()\[\]{}]|;")
 _CLOSING = frozenset(")]}")
 _KNOWN_MACROS = frozenset({"quickcheck", "proptest"})
 
@@ -201,9 +200,9 @@ def _split(data: bytes) -> tuple[list[str], list[str]]:
     return [*code, source[at:]], tests
 
 
-_DOCUMENTED = re.compile(r"^\s*//[/!](?P<text>.*)$")
-_FENCE = re.compile(r"^\s*(?:`{3,}|~{3,})(?P<words>.*)$")
-_NOT_RUN = re.compile(r"\b(?:ignore\w*|no_run|compile_fail|text|console|toml|sh|bash|json)\b")
+_DOCUMENTED = lazy(r"^\s*//[/!](?P<text>.*)$")
+_FENCE = lazy(r"^\s*(?:`{3,}|~{3,})(?P<words>.*)$")
+_NOT_RUN = lazy(r"\b(?:ignore\w*|no_run|compile_fail|text|console|toml|sh|bash|json)\b")
 _ALIKE = 0.5
 
 

@@ -13,19 +13,18 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.protected.paths import is_executable
 from reflectloop.verification.protected.tool_names import of_tools
 from reflectloop.verification.tools.record import PartReader
 from reflectloop.verification.tools.registry import tools
 
-_VARIABLE = re.compile(r"^(?:export\s+|override\s+)?([\w.-]+)\s*(?:[:?+!]|::)?=\s*(.*)$")
-_RULE = re.compile(r"^@?([^:=\t#]+?)\s*::?(?!=)\s*(.*)$")
-_USED = re.compile(r"\$[({]([\w.-]+)|\{\{\s*([\w-]+)")
+_VARIABLE = lazy(r"^(?:export\s+|override\s+)?([\w.-]+)\s*(?:[:?+!]|::)?=\s*(.*)$")
+_RULE = lazy(r"^@?([^:=\t#]+?)\s*::?(?!=)\s*(.*)$")
+_USED = lazy(r"\$[({]([\w.-]+)|\{\{\s*([\w-]+)")
 # Variables and lines that affect every recipe.
-_GLOBAL = re.compile(r"^(?:SHELL|\.SHELLFLAGS|MAKEFLAGS|PATH|\.DEFAULT_GOAL|BASH_ENV|ENV|PYTEST_ADDOPTS|PYTHONPATH)$")
-_GLOBAL_LINE = re.compile(
-    r"^-?(?:s?include|export|unexport|import|set|mod)(?:\s|$)|^\.(?:IGNORE|ONESHELL|POSIX|SILENT)\b"
-)
+_GLOBAL = lazy(r"^(?:SHELL|\.SHELLFLAGS|MAKEFLAGS|PATH|\.DEFAULT_GOAL|BASH_ENV|ENV|PYTEST_ADDOPTS|PYTHONPATH)$")
+_GLOBAL_LINE = lazy(r"^-?(?:s?include|export|unexport|import|set|mod)(?:\s|$)|^\.(?:IGNORE|ONESHELL|POSIX|SILENT)\b")
 
 
 class MakeRule(NamedTuple):
@@ -119,8 +118,8 @@ _JUDGING_WORDS = (
     "tests?|lint|check|checks|build|types?|typecheck|type-check|ci|verify|cover|coverage|e2e|unit|integration|spec|"
     "validate|audit|format|qa|all|tdd"
 )
-_HOOKS = re.compile(r"^(?:pre|post)(?:test|lint|build|check|install|pack|publish|coverage)|^prepare$|^install$")
-_CALLED = re.compile(r"(?:npm|yarn|pnpm|bun)(?:\s+run(?:-script)?)?\s+(?:-\S+\s+)*([\w:.-]+)|run-[sp]\s+([\w:.\- ]+)")
+_HOOKS = lazy(r"^(?:pre|post)(?:test|lint|build|check|install|pack|publish|coverage)|^prepare$|^install$")
+_CALLED = lazy(r"(?:npm|yarn|pnpm|bun)(?:\s+run(?:-script)?)?\s+(?:-\S+\s+)*([\w:.-]+)|run-[sp]\s+([\w:.\- ]+)")
 
 
 @cache
@@ -179,8 +178,8 @@ def shims(commands: Mapping[str, object]) -> dict[str, object]:
     return {name: command for name, command in commands.items() if is_executable(name)}
 
 
-_JSON_PIECE = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_JSON_COMMA = re.compile(r'"(?:\\.|[^"\\])*"|,(?=\s*[}\]])')
+_JSON_PIECE = lazy(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_JSON_COMMA = lazy(r'"(?:\\.|[^"\\])*"|,(?=\s*[}\]])')
 
 
 def without_comments(text: str) -> str:

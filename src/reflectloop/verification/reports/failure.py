@@ -5,26 +5,25 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.reports import report_builder
 from reflectloop.verification.result import Detail
 
 _LOOKED_AT = 12_000  # characters of a failure's text
-_FOREIGN = re.compile(
+_FOREIGN = lazy(
     r"node_modules|site-packages|dist-packages|node:internal|internal/|<frozen|/rustc/|/usr/(?:local/)?lib|"
     r"\.cargo/registry|/lib/python3|/vendor/|/gems/|\bjava\.base\b|org/junit|org\.junit|/go/src/|unittest/|_pytest/|"
     r"/pluggy/|/library/(?:core|std|test)/"
 )
-_LIBRARY = re.compile(
-    r"\s*at (?:javax?|sun|jdk|kotlin|scala|groovy|org\.(?:junit|apache|assertj|hamcrest|opentest4j))\."
-)
-_PYTHON = re.compile(r'File "([^"\n]{1,400})", line (\d{1,7})')
+_LIBRARY = lazy(r"\s*at (?:javax?|sun|jdk|kotlin|scala|groovy|org\.(?:junit|apache|assertj|hamcrest|opentest4j))\.")
+_PYTHON = lazy(r'File "([^"\n]{1,400})", line (\d{1,7})')
 _PATH = r"(?:[A-Za-z]:(?=[\\/]))?[^\s:()\[\]\"'`<>,=]{1,300}"
-_PLACES = re.compile(
+_PLACES = lazy(
     rf"(?P<colon>{_PATH}\.[A-Za-z]\w{{0,9}}):(?P<line>\d{{1,7}})(?::(?P<column>\d{{1,5}}))?(?![\w.])|"
     rf"(?P<paren>{_PATH}\.[A-Za-z]\w{{0,9}})\((?P<line2>\d{{1,7}})(?:,(?P<column2>\d{{1,5}}))?\)|"
     rf"(?P<word>{_PATH}\.[A-Za-z]\w{{0,9}})(?:,? (?:on )?|:)line (?P<line3>\d{{1,7}})"
 )
-_HOST = re.compile(r"\.(?:com|org|net|io|dev|local|test)$|^\d+(?:\.\d+){3}$|^(?:https?|file)$|//")
+_HOST = lazy(r"\.(?:com|org|net|io|dev|local|test)$|^\d+(?:\.\d+){3}$|^(?:https?|file)$|//")
 
 
 class Frame(NamedTuple):
@@ -71,9 +70,9 @@ def _frame(match: re.Match[str]) -> Frame | None:
 
 
 _AROUND = 4
-_MARKED = re.compile(r"^E\s{1,60}(\S.*)$")  # indented like the line that raised
-_ERROR_LINE = re.compile(r"^\s{0,8}((?:[\w.$]*(?:Error|Exception|Failure|Panic|Warning)\b|panic:|thread ').*)$")
-_ASSERTED = re.compile(r"\bexpected\b|\bassert|\bshould\b|\bgot\b|!=|\bto (?:be|equal|have)\b", re.IGNORECASE)
+_MARKED = lazy(r"^E\s{1,60}(\S.*)$")  # indented like the line that raised
+_ERROR_LINE = lazy(r"^\s{0,8}((?:[\w.$]*(?:Error|Exception|Failure|Panic|Warning)\b|panic:|thread ').*)$")
+_ASSERTED = lazy(r"\bexpected\b|\bassert|\bshould\b|\bgot\b|!=|\bto (?:be|equal|have)\b", re.IGNORECASE)
 
 
 def detail(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.result import Detail, VerificationResult
 
-_TEST_MODULE = re.compile(r"^(?:tests?_.*|.*_tests?|tests?|conftest)$")
+_TEST_MODULE = lazy(r"^(?:tests?_.*|.*_tests?|tests?|conftest)$")
 
 
 def pytest(classname: str, name: str, file: str = "") -> str:
@@ -55,7 +56,7 @@ def plain(scope: str, name: str, file: str = "") -> str:
     return "::".join([*parts, name or "(without a name)"])
 
 
-_NUMBERS = re.compile(r"\b(?:line |at )?\d+(?::\d+)?\b")
+_NUMBERS = lazy(r"\b(?:line |at )?\d+(?::\d+)?\b")
 _COUNTS_WARNINGS = "--max-warnings"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.reports import locations, report_builder
 from reflectloop.verification.reports.locations import SourceLocation
 from reflectloop.verification.reports.report_builder import Severity
@@ -13,43 +14,41 @@ from reflectloop.verification.result import Detail
 _CONTEXT = 6
 _AFTER_HEADER = 400  # lines after a file name to which the name applies
 _LONGEST_HEADER, _MOST_WORDS = 300, 10
-_MAY_NAME_PLACE = re.compile(
+_MAY_NAME_PLACE = lazy(
     r"[:(\[|\t,] *\d|\d[:|]|^\s*L?\d|line \d|\", ?\d|format|rror|arn|line=|ERR|WARN"
 )  # a cheap test before the expensive patterns
 
-_PREFIX = re.compile(
+_PREFIX = lazy(
     r"^\s*(?:\d{4}-\d\d-\d\d[T ])?(?:\d{1,2}:\d\d:\d\d(?:[.,]\d+)?Z?\s+)?(?:\d+(?::\d+)?>)?\s*"
     r"(?:\d\d:\d\d\s+(?=\[))?(?:\[(?!(?:error|warn|warning|info|debug|fatal|note)\])[a-z]\w{1,15}\]\s+)?"
 )
-_LEVEL = re.compile(
+_LEVEL = lazy(
     r"^(?P<level>\[(?:error|warn|warning|info|debug|fatal|note)\] |"
     r"(?:error|warning|warn|info|fatal|note|fatal error|[we])(?:\[\w+\])?: ?(?=\S)|"
     r"(?:PHP )?(?:Parse error|Fatal error|Warning|Notice|Deprecated): +)",
     re.IGNORECASE,
 )
-_KIND_FIRST = re.compile(r"^(?P<word>[A-Z][\w -]{2,24}(?:\(\w+\))?): (?=\S+, line \d)")
-_ROW = re.compile(
+_KIND_FIRST = lazy(r"^(?P<word>[A-Z][\w -]{2,24}(?:\(\w+\))?): (?=\S+, line \d)")
+_ROW = lazy(
     r"^\s*(?:[⚡✗✖⚠×] *)?#?(?:L(?:ine)?:? *|(?:Error|Warning) (?:on|at|in) line |│ *)?(?P<line>\d{1,7})"
     r"(?: *[:,|│]+ *(?:P(?:os)?: *|col(?:umn)?:? *)?(?P<column>\d{1,6})\b)?(?:-\d{1,7}(?::\d{1,6})?)?"
     r"\s*(?:[:,|│]\s*|\s)\s*(?P<message>\S.*)$"
 )
-_HEADER = re.compile(
+_HEADER = lazy(
     r"^(?:[-=]{2,} *)?(?:(?:File|FILE|In|Module|Checking|Linting|Line)\s*:?\s+|\[|\*+ ?|>+ ?|#+ |[✖✘×✗⚡●┌╭]\s*)?"
     r"(?P<file>[^\t\"'|]{1,300}?)"
     r"(?:\] \w+|:|\s+[-=]{3,}|\s+--? .{0,60}|\s+line \d+:|\s+\(\d+ \w+\))?\s*$"
 )
-_CODE_ROW = re.compile(r"^\s*(?:>\s*)?\d+\s*[|│┃](?!\s*(?:ERROR|WARNING|INFO|error|warning)\s*[|│])")
-_SUMMED_UP = re.compile(
-    r"^\s*\d+ (?:errors?|warnings?|problems?|issues?|files?|offenses?|tests?|specs?)(?: [a-z]|,|\.?$)"
-)
-_FILE_ONLY = re.compile(
+_CODE_ROW = lazy(r"^\s*(?:>\s*)?\d+\s*[|│┃](?!\s*(?:ERROR|WARNING|INFO|error|warning)\s*[|│])")
+_SUMMED_UP = lazy(r"^\s*\d+ (?:errors?|warnings?|problems?|issues?|files?|offenses?|tests?|specs?)(?: [a-z]|,|\.?$)")
+_FILE_ONLY = lazy(
     r"^(?P<first>would reformat|error: cannot format|cannot format|Would reformat:|unformatted:?|not formatted:?|"
     r"ERROR:|\[(?:error|warn)\]|error:|warning:|Diff in|Incorrectly formatted:?|"
     r"CMake (?:Warning|Error)(?: \(dev\))? in) "
     r"(?P<file>\S+?)(?P<colon>:?)(?:\s+(?P<message>\S.*))?$"
 )
-_WITHIN = re.compile(r"(?:^|\s)(?P<line>\d{1,6}):(?P<column>\d{1,5}): ")
-_STACK = re.compile(r"^\s+at .*\(|^\s+at [\w.$<>/]+\(|^\s*from \S+:\d+:in |^\s+File \"")
+_WITHIN = lazy(r"(?:^|\s)(?P<line>\d{1,6}):(?P<column>\d{1,5}): ")
+_STACK = lazy(r"^\s+at .*\(|^\s+at [\w.$<>/]+\(|^\s*from \S+:\d+:in |^\s+File \"")
 _TRACEBACK = "Traceback (most recent call last):"
 
 
@@ -185,7 +184,7 @@ def details(lines: list[str], default: Severity = "error") -> list[Detail]:
     return list(_details_of(reader.found[: report_builder.MOST_DETAILS], lines, default))
 
 
-_BARE = re.compile(
+_BARE = lazy(
     r"^(?:[\w./\\+-]+ ?: )?(?:(?:fatal|internal|compilation|build|command line) )?error(?: [A-Z]{1,6}\d+| ?\[\w+\])?"
     r"(?: in \S+)?!?: (?!0 errors?\b|no errors?\b|none\b)(?P<message>\S.*)$|"
     r"^npm (?:ERR!|error) (?P<npm>(?!code |A complete|path |errno ).+)$|"

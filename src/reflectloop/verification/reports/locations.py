@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.reports import report_builder
 from reflectloop.verification.reports.report_builder import Severity
 
@@ -72,7 +73,7 @@ _SHAPES = (
     # a.rb<TAB>3<TAB>message
     ("\t", rf"^(?P<file>[^\t]{{1,300}})\t{_LINE}\t(?:(?P<column>\d{{1,6}})\t)?{_REST}"),
 )
-SHAPES = tuple((needle, re.compile(shape)) for needle, shape in _SHAPES)
+SHAPES = tuple((needle, lazy(shape)) for needle, shape in _SHAPES)
 
 
 class SourceLocation(NamedTuple):
@@ -87,29 +88,29 @@ class SourceLocation(NamedTuple):
 
 
 # A location inside a line: used only if the words before it report a problem.
-EMBEDDED = re.compile(
+EMBEDDED = lazy(
     rf"(?:^|[\s(\[])(?P<file>{DRIVE}[^\s:()\[\]\"'`|]{{1,300}}):(?P<line>\d{{1,7}})(?::(?P<column>\d{{1,6}}))?(?=[\s:,)\].]|$)"
 )
-_LED_BY = re.compile(
+_LED_BY = lazy(
     r"(?:\b(?:error|warning|fatal|fail(?:ed|ure)?|vet|location|issue)\b[^/]{0,160}|"
     r" (?:at|in|-)|^\[[A-Z]\][^/]{0,12}|^\*\* \(\w+\)|^\s*[-─┌╭,]+[─\[>]*|^Location:?)\s*$",
     re.IGNORECASE,
 )
-_ARROW = re.compile(
+_ARROW = lazy(
     r"^\s*(?:-+>|[╭┌,]─*\[?|╭─+\[|┌─+|,-\[|at\s|on\s|Location:|┃\s+)\s*"
     rf"(?P<file>{DRIVE}[^\s:()\[\]\"'`|]{{1,300}})(?::| line )(?P<line>\d{{1,7}})(?::(?P<column>\d{{1,6}}))?\b"
 )
 
-_EXTENSION = re.compile(r"\.[A-Za-z][\w+-]{0,14}$|\.[A-Za-z]\w{0,9}\.\w{1,6}$")
-_BARE = re.compile(
+_EXTENSION = lazy(r"\.[A-Za-z][\w+-]{0,14}$|\.[A-Za-z]\w{0,9}\.\w{1,6}$")
+_BARE = lazy(
     r"^(?:\.[A-Za-z][\w.-]*|[A-Z][A-Za-z]*[Ff]ile|WORKSPACE|BUILD|README|LICENSE|SConstruct|configure|<\w+>|stdin)$"
 )
-_HOST = re.compile(r"^[\w.-]+\.(?:com|org|net|io|local|localdomain|internal)$|^\d+(?:\.\d+)+$")
-_MOMENT = re.compile(r"\d{2,4}[/-]\d{1,2}[/-]\d{1,4}(?:[T ,]+\d{1,2})?$|^\d")
-_CLASS = re.compile(r"^[a-z]\w*(?:\.\w+){2,}$")
-_CODE = re.compile(r"[=;{}]|\s{2,}|\breturn\b|^\W*(?:from|at|in|on|to|and)\s")
-_SPACED = re.compile(r"^(?:\.{0,2}[/\\]|[A-Za-z]:[/\\]|[^\s/\\]+[/\\])")
-_LED_OUT = re.compile(
+_HOST = lazy(r"^[\w.-]+\.(?:com|org|net|io|local|localdomain|internal)$|^\d+(?:\.\d+)+$")
+_MOMENT = lazy(r"\d{2,4}[/-]\d{1,2}[/-]\d{1,4}(?:[T ,]+\d{1,2})?$|^\d")
+_CLASS = lazy(r"^[a-z]\w*(?:\.\w+){2,}$")
+_CODE = lazy(r"[=;{}]|\s{2,}|\breturn\b|^\W*(?:from|at|in|on|to|and)\s")
+_SPACED = lazy(r"^(?:\.{0,2}[/\\]|[A-Za-z]:[/\\]|[^\s/\\]+[/\\])")
+_LED_OUT = lazy(
     r"^\s*(?:In file included from|Included from|from|required from|included at|instantiated from)\b", re.IGNORECASE
 )
 
@@ -133,22 +134,20 @@ def is_path(file: str) -> bool:
     return not _MOMENT.search(name) or bool(_EXTENSION.search(name))
 
 
-_KNOWN = re.compile(
+_KNOWN = lazy(
     r"\.(?:py|rb|erb|haml|slim|js|jsx|ts|tsx|mjs|cjs|vue|svelte|css|scss|less|html?|xml|ya?ml|json|toml|ini|cfg|conf|md|rst|txt|"
     r"go|rs|java|kt|kts|scala|groovy|gradle|c|h|cc|cpp|cxx|hpp|hh|m|mm|cs|fs|vb|swift|php|pl|pm|lua|ex|exs|erl|hs|ml|mli|clj|"
     r"cljs|dart|sh|bash|zsh|sql|proto|tf|nix|f|f90|pas|adb|ads|vim|r|R|jl|el|nim|zig|cr|d|v|sv|vhd|env|lock|pp|j2|spec|feature)$"
 )
 
-_GRADED = re.compile(
+_GRADED = lazy(
     r"^(?:[\[(]?(?P<word>fatal error|syntax error|parse error|error|warning|warn|note|info|hint|suggestion|"
     r"remark|style|fatal|notice|critical|refactor|convention|performance|deprecated|[EWCIRFN](?=\]|: ))[\])]?)"
     r"(?: ?\[?(?P<rule>[A-Za-z]{1,12}-?\d{1,6}|[\w-]+/[\w/-]+)\]?)?(?P<end>\s*[:\]\-–]+\s*|\s+)",
     re.IGNORECASE,
 )
-_RULE_FIRST = re.compile(
-    r"^\[?(?P<rule>[A-Z]{1,8}-?\d{2,6}|[a-z]+[\w-]*/[\w/-]+|[A-Z]\w+/\w+)(?:\[\w+\])?\]?(?::| |$)\s*"
-)
-_RULE_LAST = re.compile(
+_RULE_FIRST = lazy(r"^\[?(?P<rule>[A-Z]{1,8}-?\d{2,6}|[a-z]+[\w-]*/[\w/-]+|[A-Z]\w+/\w+)(?:\[\w+\])?\]?(?::| |$)\s*")
+_RULE_LAST = lazy(
     r"[\[(](?P<rule>-W[\w=+-]+|[A-Za-z][\w-]*(?:[/:.][\w-]+)*)[\])]\s*$|\s{2,}(?P<bare>@?[\w-]+(?:/[\w-]+)*)\s*$"
 )
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
 from reflectloop.system import terminal
+from reflectloop.system.patterns import lazy
 
 MOST = 96 << 20  # bytes of a report; a larger one is refused
 _HEAD, _TAIL = 8 << 20, 24 << 20  # bytes of a log; the middle of a larger one is skipped
 _LONGEST = 2000  # characters per line
 _UTF16_MARKS = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
-_DECLARED = re.compile(rb"""\A\s*<\?xml[^>]{0,80}encoding=["']([A-Za-z0-9._-]{1,40})["']""")
+_DECLARED = lazy(rb"""\A\s*<\?xml[^>]{0,80}encoding=["']([A-Za-z0-9._-]{1,40})["']""")
 
 
 def text(data: bytes | str) -> str:

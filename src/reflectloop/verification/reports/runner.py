@@ -6,6 +6,7 @@ import re
 from functools import cache
 from typing import NamedTuple
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.reports import failure, identity, issues, report_builder
 from reflectloop.verification.reports.report_builder import COLLECTION, ReportBuilder
 from reflectloop.verification.result import Counts, Detail, ReportReading
@@ -25,13 +26,13 @@ _OUTCOME_WORDS = {
     ),
 }
 _NAMES = "|".join(sorted((word.replace(" ", r"\s") for word in _OUTCOME_WORDS), key=len, reverse=True))
-_PAIRS = re.compile(
+_PAIRS = lazy(
     rf"\b(?P<before>\d{{1,9}})\s+(?:tests?\s+)?(?P<word>{_NAMES})\b|"
     rf"\b(?P<name>{_NAMES})\s*[:=\]]?\s+?(?P<after>\d{{1,9}})\b(?![ \t]+(?:{_NAMES})\b)|"
     rf"\b(?P<named>{_NAMES})[:=](?P<number>\d{{1,9}})\b",
     re.IGNORECASE,
 )
-_OUT_OF = re.compile(r"\bout of (\d{1,9})\b")
+_OUT_OF = lazy(r"\bout of (\d{1,9})\b")
 
 
 def words(text: str) -> dict[str, int]:
@@ -71,7 +72,7 @@ def added(first: Counts, second: Counts) -> Counts:
 
 _LONGEST_BLOCK = 120  # lines
 _LONGEST_NAME = 8  # lines
-_JOINTS = re.compile(r"::| > | › ")
+_JOINTS = lazy(r"::| > | › ")
 
 
 @cache

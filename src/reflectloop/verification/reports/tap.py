@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import re
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.reports import failure
 from reflectloop.verification.reports.report_builder import ReportBuilder
 from reflectloop.verification.result import Counts, Outcome, ReportReading
 
-_POINT = re.compile(
+_POINT = lazy(
     r"^(?P<indent> *)(?P<not>not )?ok\b(?: +(?P<number>\d+))?(?: *-)? *(?P<name>(?:[^#\\]|\\.)*)"
     r"(?:# *(?P<directive>.*))?$"
 )
-_PLAN = re.compile(r"^(?P<indent> *)1\.\.(?P<count>\d+)(?: *# *(?P<why>.*))?$")
-_SUBTEST = re.compile(r"^(?P<indent> *)# Subtest: (?P<name>.*)$")
-_BAIL = re.compile(r"^ *Bail out!(.*)$", re.MULTILINE)
-_LOOKS = re.compile(r"^(?:TAP version \d+|1\.\.\d+|(?:not )?ok \d+\b.*|(?:not )?ok - .*)$", re.MULTILINE)
-_STARTS = re.compile(r"^TAP version \d+$|^1\.\.\d+(?: |$)|^# Subtest: ", re.MULTILINE)
-_SUM = re.compile(r"^# (tests|pass|fail|skipped|todo|cancelled) (\d+)$", re.MULTILINE)
-_COMMENT = re.compile(r"^# (?!(?:tests|pass|fail|skip|todo) +\d+$|ok$)(?P<name>\S.*)$")
-_FIELD = re.compile(r"^\s+(?P<name>location|error|message|at|file|line|type|failureType): *(?P<value>.*)$")
+_PLAN = lazy(r"^(?P<indent> *)1\.\.(?P<count>\d+)(?: *# *(?P<why>.*))?$")
+_SUBTEST = lazy(r"^(?P<indent> *)# Subtest: (?P<name>.*)$")
+_BAIL = lazy(r"^ *Bail out!(.*)$", re.MULTILINE)
+_LOOKS = lazy(r"^(?:TAP version \d+|1\.\.\d+|(?:not )?ok \d+\b.*|(?:not )?ok - .*)$", re.MULTILINE)
+_STARTS = lazy(r"^TAP version \d+$|^1\.\.\d+(?: |$)|^# Subtest: ", re.MULTILINE)
+_SUM = lazy(r"^# (tests|pass|fail|skipped|todo|cancelled) (\d+)$", re.MULTILINE)
+_COMMENT = lazy(r"^# (?!(?:tests|pass|fail|skip|todo) +\d+$|ok$)(?P<name>\S.*)$")
+_FIELD = lazy(r"^\s+(?P<name>location|error|message|at|file|line|type|failureType): *(?P<value>.*)$")
 
 
 def looks(text: str) -> bool:

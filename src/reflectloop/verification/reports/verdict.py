@@ -7,6 +7,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.reports import messages, recognise
 from reflectloop.verification.reports.messages import ResultVerdict
 from reflectloop.verification.reports.recognise import UNKNOWN_TOOL
@@ -27,7 +28,7 @@ _NEAR_END = 12_000
 
 # Lines a shell or a launcher writes; `tool` is the program it could not start.
 _NOT_STARTED = tuple(
-    re.compile(pattern, re.MULTILINE)
+    lazy(pattern, re.MULTILINE)
     for pattern in (
         r"^(?:/\S+/)?python[\d.]*(?:\.exe)?: No module named '?(?P<tool>[\w.]+?)'?(?:\.__main__)?(?:;.*)?$",
         r"^(?:/\S+/)?(?:ba|da|z|k)?sh: (?:line )?\d*:? ?(?P<tool>[^\s:]+): (?:command )?not found$",
@@ -47,7 +48,7 @@ _NOT_STARTED = tuple(
         r"^Error: Could not find or load main class (?P<tool>\S+)$",
     )
 )
-_NO_SCRIPT = re.compile(
+_NO_SCRIPT = lazy(
     r"^(?:npm (?:ERR!|error) [Mm]issing script: | ?(?:error|ERR_PNPM_\w+):? {1,2}(?:Missing script:?|Command) |"
     r"(?:Usage Error: )?Couldn't find a script named )\"?(?P<name>[\w:.-]+)\"?",
     re.MULTILINE,

@@ -12,16 +12,17 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.protected.fixtures import parsed
 from reflectloop.verification.result import ChangedFile
 
 _HASH = frozenset("rb sh bash bats ex exs pl pm r jl t yml yaml toml".split())  # noqa: SIM905 - reads better as text
 # String literals come first, so that a comment sign inside one does not start a comment.
-_SLASHES = re.compile(r'("(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|`(?:\\.|[^`\\])*`)|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_SLASHES = lazy(r'("(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|`(?:\\.|[^`\\])*`)|//[^\n]*|/\*.*?\*/', re.DOTALL)
 REGEX = r"(?:(?<=[(,=:\[!&|?{;\n])|(?<==>)|(?<=\breturn))[ \t]*/(?![*/])(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n\[])+/"
 JAVASCRIPT = frozenset("js jsx ts tsx mjs cjs mts cts vue svelte".split())  # noqa: SIM905 - reads better as text
-_SLASHES_OR_REGEX = re.compile(_SLASHES.pattern.replace("(", f"({REGEX}|", 1), re.DOTALL)
-_HASHES = re.compile(r'("(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\')|(?<!\S)#[^\n]*', re.DOTALL)
+_SLASHES_OR_REGEX = lazy(_SLASHES.pattern.replace("(", f"({REGEX}|", 1), re.DOTALL)
+_HASHES = lazy(r'("(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\')|(?<!\S)#[^\n]*', re.DOTALL)
 
 
 class AddedLine(NamedTuple):

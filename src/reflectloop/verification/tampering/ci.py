@@ -8,6 +8,7 @@ from typing import Literal
 
 import yaml
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.result import ChangedFile, TamperFinding
 from reflectloop.verification.tampering import commands, recipes, shell_scripts, versions
 from reflectloop.verification.tampering.added import stood
@@ -24,11 +25,11 @@ from reflectloop.verification.tampering.workflows import (
     read,
 )
 
-_NEVER = re.compile(r"^(?:\$\{\{)?\s*(?:false|never|always\(\)\s*&&\s*false)\s*(?:\}\})?$")
+_NEVER = lazy(r"^(?:\$\{\{)?\s*(?:false|never|always\(\)\s*&&\s*false)\s*(?:\}\})?$")
 _EVENTS = ("pull_request", "push", "merge_group", "pull_request_target")
-_MAIN_BRANCHES = re.compile(r"\b(?:main|master|develop|trunk|default|next)\b|[*$]")
-_PROSE = re.compile(r"(?i)docs?/|\.(?:md|rst|txt|adoc)$|license|changelog|\.github/issue")
-_UNFINISHED = re.compile(r"dev|nightly|beta|tip|master|head|alpha|rc\b")
+_MAIN_BRANCHES = lazy(r"\b(?:main|master|develop|trunk|default|next)\b|[*$]")
+_PROSE = lazy(r"(?i)docs?/|\.(?:md|rst|txt|adoc)$|license|changelog|\.github/issue")
+_UNFINISHED = lazy(r"dev|nightly|beta|tip|master|head|alpha|rc\b")
 
 
 def look(changes: Sequence[ChangedFile], context: Mapping[str, bytes]) -> Iterator[TamperFinding]:

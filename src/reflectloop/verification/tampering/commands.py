@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import PurePosixPath
 from typing import Literal, NamedTuple
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.protected.parts import calls_a_tool
 from reflectloop.verification.tampering import versions
 from reflectloop.verification.tools.commands import PACKAGE_MANAGERS, call, script_name
@@ -75,16 +76,16 @@ _HARMLESS = (
     *(r"--disable-socket\S*", r"-[jn]\s*\S*", r"--jobs\S*", r"--parallel\S*", r"--cache\S*", r"--config\S*"),
 )
 # Flags without which less is demanded.
-_DEMANDS = re.compile(
+_DEMANDS = lazy(
     r"-(?:W|race$|D)|--(?:\S*(?:strict|fail|error|warn|threshold|max-|min-|require|check|branch|doctest|lines|functions|"
     r"statements|branches|coverage|forbid|all|workspace|tests|examples)\S*|cov(?:=.*)?$|no-run$)"
 )
-_OUTPUT_ONLY = re.compile(
+_OUTPUT_ONLY = lazy(
     r"-(?:r[a-zA-Z]*|v+|q+|n.*|s|l)$|--(?:tb|color|durations|verbose|quiet|showlocals|dist|benchmark|cov-report|"
     r"cov-config|cov-append|no-cov|boxed|forked|max-worker|max-processes|show|json|output|report)"
 )
-_BOUND = re.compile(r"fail|min|max|threshold|limit|lines|branches|functions|statements|coverage|warnings|complexity")
-_LOWER_IS_WEAKER = re.compile(r"fail|min|threshold|lines|branches|functions|statements|coverage")
+_BOUND = lazy(r"fail|min|max|threshold|limit|lines|branches|functions|statements|coverage|warnings|complexity")
+_LOWER_IS_WEAKER = lazy(r"fail|min|threshold|lines|branches|functions|statements|coverage")
 _SEVERAL_COMMANDS = frozenset(
     words_of(
         "npm pnpm yarn bun make just task invoke doit rake gradle gradlew mvn mvnw cargo go hatch pdm poetry uv "
@@ -96,7 +97,7 @@ _RUNS_OTHERS = frozenset(
     {"tox", "nox", "npm", "pnpm", "yarn", "make", "just", "hatch", "pre-commit", "prek", "uv", "task"}
 )
 # Work beside the checks: installations, documentation, releases, reports of what was measured.
-_OTHER_WORK = re.compile(
+_OTHER_WORK = lazy(
     r"\b(?:install|easy_install|uninstall|upgrade|download|publish|upload|release|deploy|twine|docs?|docset|doc8|sphinx\S*|"
     r"website|site|serve|changelog|cog|bench\w*|codspeed|profile|combine|erase|html|xml|lcov|restore|cache|login|codecov|"
     r"coveralls|--version|-VV|clean|autoupdate|compile|lock|sync|devenv|notest|list-sessions|dev|start|watch|bundle|"
@@ -107,20 +108,20 @@ _OTHER_WORK = re.compile(
     r"\bgo (?:get|mod|build|generate)\b|\s(?:-V|--help)\b"
 )
 # A command on no list whose own words say that it tests.
-_NAMED_LIKE_A_CHECK = re.compile(
+_NAMED_LIKE_A_CHECK = lazy(
     r"(?i)^[\"'\[]*(?:\.{0,2}/|(?:sudo|node|deno|bun|npx|python3?|sh|bash|php|perl|ruby|java|cmake|ninja|meson|just|task|"
     r"invoke|doit|dotnet|swift|mix|lein|sbt|bazel|zig|docker|uv|make)\b).{0,200}?"
     r"(?<![a-z])(?:tests?|checks?|lint|specs?|verify|coverage|typecheck)(?![a-z])"
 )
 # Linters that have no record of their own.
-_LINTERS = re.compile(
+_LINTERS = lazy(
     r"\b(?:pep8|pycodestyle|pydocstyle|pyflakes|codespell|yamllint|hadolint|markdownlint\S*|typos|vulture|interrogate|"
     r"check-manifest|pyroma|oxlint|dprint|zizmor|actionlint|semgrep|safety check|"
     r"pip-audit|npm audit|aud|mdformat|tslint|jshint)\b"
 )
-_SPLIT = re.compile(r"""((?:[^;&|'"\\]|\\.|'[^']*'|"(?:\\.|[^"\\])*"|&(?!&)|(?<=>)&)+)|(\|\||&&|[;|])|(.)""", re.DOTALL)
-_EXPRESSION = re.compile(r"\$\{\{(.*?)\}\}")
-_SUBSTITUTED = re.compile(r"\$\([^()]* [^()]*\)|`[^`]*`")
+_SPLIT = lazy(r"""((?:[^;&|'"\\]|\\.|'[^']*'|"(?:\\.|[^"\\])*"|&(?!&)|(?<=>)&)+)|(\|\||&&|[;|])|(.)""", re.DOTALL)
+_EXPRESSION = lazy(r"\$\{\{(.*?)\}\}")
+_SUBSTITUTED = lazy(r"\$\([^()]* [^()]*\)|`[^`]*`")
 _PROGRAMS = {"prek": "pre-commit", "py.test": "pytest", "gmake": "make"}
 _INTERPRETERS = frozenset({"bash", "sh", "python", "node", "perl", "ruby", "php", "tsx", "ts-node", "deno"})
 _STARTERS = frozenset(words_of("sudo uvx exec then do else ! time npx bunx c8 nyc"))
@@ -137,21 +138,21 @@ _ALONE = frozenset(
         "--quiet --dev --no-default-groups --verbose -v --offline --refresh --no-cache --system"
     )
 )
-_ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)")
-_HOLDS_OPTIONS = re.compile(r"(?:OPTS|OPTIONS|ARGS|FLAGS)$")
-_OF_THE_ENGINE = re.compile(r"(?i)[\"']?--(?:experimental|max|no-warnings|enable|openssl|unhandled|trace|stack)\S*")
+_ASSIGNED = lazy(r"([A-Za-z_]\w*)=(.*)")
+_HOLDS_OPTIONS = lazy(r"(?:OPTS|OPTIONS|ARGS|FLAGS)$")
+_OF_THE_ENGINE = lazy(r"(?i)[\"']?--(?:experimental|max|no-warnings|enable|openssl|unhandled|trace|stack)\S*")
 _BEFORE_VARIABLES = frozenset(words_of("cross-env env sudo exec npx time"))
-_POSARGS = re.compile(r"\{tty:[^{}]*\}|\{posargs:?([^{}]*)\}|\{(?:tox_root|toxinidir|/)\}/?|\{env:\w+:([^{}]*)\}")
-_PYTHON = re.compile(r"^(?:\{env_?python\}|\{env_?bin_?dir\}/python\S*|\$[({]\w*PYTHON\w*[)}]|[\w./-]*python[\d.]*)$")
+_POSARGS = lazy(r"\{tty:[^{}]*\}|\{posargs:?([^{}]*)\}|\{(?:tox_root|toxinidir|/)\}/?|\{env:\w+:([^{}]*)\}")
+_PYTHON = lazy(r"^(?:\{env_?python\}|\{env_?bin_?dir\}/python\S*|\$[({]\w*PYTHON\w*[)}]|[\w./-]*python[\d.]*)$")
 _SIMILAR = 0.6  # of two commands, for one to stand in the place of the other
 _COMMON_WORDS = frozenset({"run", "python", "node", "make", "bin", "all", "src", "npm", "npx", "true"})
-_CALLED_BY_VARIABLE = re.compile(r"(?i)^\$[({]?\w*(?:test|nose|tox|lint|check)\w*[)}]?$")
-_IN_FOLDER = re.compile(r"\s(?:-C|--directory|--prefix|--cwd|--dir|--only-in)[ =]?(\S+)")
+_CALLED_BY_VARIABLE = lazy(r"(?i)^\$[({]?\w*(?:test|nose|tox|lint|check)\w*[)}]?$")
+_IN_FOLDER = lazy(r"\s(?:-C|--directory|--prefix|--cwd|--dir|--only-in)[ =]?(\S+)")
 _EVERYTHING = frozenset({".", "**", "*", "**/*", "./...", "..."})
 _WITH_ENVIRONMENTS = frozenset({"tox", "nox"})
-_CHOSEN = re.compile(r"(?:^|\s)(?:-e|-s|--session|--sessions|-m)[ =]?(\S+)")
-_VARIABLE_PART = re.compile(r"\$\{\{.*?\}\}|\$[({]?\w+[)}]?|\{\{.*?\}\}|\{\w[\w:]*\}")
-_NO_PATH = re.compile(rf"^\d+$|^\w+=|{_VARIABLE_PART.pattern}")
+_CHOSEN = lazy(r"(?:^|\s)(?:-e|-s|--session|--sessions|-m)[ =]?(\S+)")
+_VARIABLE_PART = lazy(r"\$\{\{.*?\}\}|\$[({]?\w+[)}]?|\{\{.*?\}\}|\{\w[\w:]*\}")
+_NO_PATH = lazy(rf"^\d+$|^\w+=|{_VARIABLE_PART.pattern}")
 
 
 @cache

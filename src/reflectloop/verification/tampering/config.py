@@ -8,6 +8,7 @@ from fnmatch import fnmatch
 from functools import cache
 from typing import NamedTuple
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.protected import guard, is_test
 from reflectloop.verification.protected.parts import Part, beside, part
 from reflectloop.verification.result import ChangedFile, TamperFinding
@@ -26,14 +27,14 @@ from reflectloop.verification.tampering.setting_effects import entries, judge, s
 from reflectloop.verification.tools.registry import tools
 
 # Configures how files are written or built, or belongs to an example.
-_NO_CHECKS = re.compile(
+_NO_CHECKS = lazy(
     r"(?:^|/)(?:examples?|website|site|docs?|demos?|benchmarks?|playground|templates)/|(?:^|/)(?:babel\.config\.[^/]*|\.babelrc[^/]*|\.editorconfig|\.prettierrc[^/]*|\.prettierignore|\.clang-format|\.?rustfmt\.toml|prettier\.config\.[^/]*)$"
 )
-_CODE = re.compile(r"\.[cm]?[jt]sx?$")
+_CODE = lazy(r"\.[cm]?[jt]sx?$")
 _WRITTEN = frozenset({"command", "block", "plugin", "line"})
-_TOKEN = re.compile(r"\w+|[^\w\s]")
+_TOKEN = lazy(r"\w+|[^\w\s]")
 # Compared by recipes; of a makefile only what affects every target is a setting.
-_RECIPE_KEYS = re.compile(
+_RECIPE_KEYS = lazy(
     r"testenv.*\.commands(?:_pre|_post)?|(?:tox|env|env_run_base)\..*commands\w*|(?:tox\.)?(?:envlist|env_list)|tox\.legacy_tox_ini|"
     r"scripts\.(?!(?:pre|post)|install$).*|target .*|"
     r"variable (?!SHELL$|\.SHELLFLAGS$|MAKEFLAGS$|PATH$|BASH_ENV$|ENV$|PYTEST_ADDOPTS$|PYTHONPATH$).*"
@@ -41,9 +42,9 @@ _RECIPE_KEYS = re.compile(
 _RULES = {"runner": "runner-narrowed", "lint": "lint-loosened"}
 _LABELS = ("module", "files", "path", "name", "id", "text", "linters")
 _MEASURES = frozenset({"coverage", "nyc", "c8"})
-_LOADS = re.compile(r"module\.exports\s*=\s*[\w$]|export\s+default\s+[\w$]|export\s+\*|\brequire\(")
-_LABELLED = re.compile(r"\w+\[([^\]]+)\]\.")  # an entry of a list of tables, by its name or path
-_ASSIGNED = re.compile(r"^([\w@./-]+)\s*[=:]\s*(\S.*)$")
+_LOADS = lazy(r"module\.exports\s*=\s*[\w$]|export\s+default\s+[\w$]|export\s+\*|\brequire\(")
+_LABELLED = lazy(r"\w+\[([^\]]+)\]\.")  # an entry of a list of tables, by its name or path
+_ASSIGNED = lazy(r"^([\w@./-]+)\s*[=:]\s*(\S.*)$")
 _SHOWN = 4
 _SEVERAL = 3  # settings of one tool that are gone; more are named together
 
@@ -404,13 +405,13 @@ def _text(data: bytes | None) -> str:
 
 # Settings written as JavaScript -----------------------------------------------------------------------------
 
-_JS_TOKEN = re.compile(
+_JS_TOKEN = lazy(
     r"""("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`)|(\.\.\.|=>|[\w$@./-]+)|([^\s])""", re.DOTALL
 )
 
 
-_IGNORES = re.compile(r"[\w$.]*[iI]gnores")  # a call of eslint with paths that are left out
-_PROPERTY = re.compile(r"(?!module\.exports$|exports\.)[\w$]+\.[\w$.]+")
+_IGNORES = lazy(r"[\w$.]*[iI]gnores")  # a call of eslint with paths that are left out
+_PROPERTY = lazy(r"(?!module\.exports$|exports\.)[\w$]+\.[\w$.]+")
 
 
 def read_javascript(text: str) -> Part:

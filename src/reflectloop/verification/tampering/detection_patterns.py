@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Literal, NamedTuple
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.tools import javascript
 from reflectloop.verification.tools.registry import tools
 
@@ -109,7 +110,7 @@ def _of_records() -> Iterator[tuple[str, str, str, Grade, frozenset[str] | None]
 
 
 # At the top of a test file, outside any test.
-LEAVES = re.compile(
+LEAVES = lazy(
     r"^process\.(?:exit|reallyExit|abort)\(|^(?:os\._exit|sys\.exit|exit|quit)\(|^raise SystemExit\b|"
     r"^atexit\.register\(\s*(?:os\._exit|lambda)|^(?P<chooses>def load_tests\()"
 )

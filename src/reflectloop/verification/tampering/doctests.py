@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.protected import is_test
 from reflectloop.verification.protected.fixtures import parsed
 from reflectloop.verification.result import ChangedFile, TamperFinding
@@ -18,7 +19,7 @@ from reflectloop.verification.tampering.python.verdict import short, side_by_sid
 from reflectloop.verification.tampering.text.reading import TextAssertion, assertion, became, language
 
 _MOST = 3  # examples described in one finding
-_UNICODE = re.compile(r"\bu(?=['\"])")  # `u'a'` and `'a'` are the same value
+_UNICODE = lazy(r"\bu(?=['\"])")  # `u'a'` and `'a'` are the same value
 _PARSER = doctest.DocTestParser()
 _DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 Example = tuple[str, str]
@@ -103,11 +104,11 @@ def _spelled(source: str) -> str:
 
 # Rust ----------------------------------------------------------------------------------------------------------------
 
-_COMMENT = re.compile(r"^\s*(?://[/!]|\*(?!/)|/\*[*!])(?P<text>.*)$")
-_FENCE = re.compile(r"^\s*(?P<fence>`{3,}|~{3,})(?P<words>[^`]*)$")
+_COMMENT = lazy(r"^\s*(?://[/!]|\*(?!/)|/\*[*!])(?P<text>.*)$")
+_FENCE = lazy(r"^\s*(?P<fence>`{3,}|~{3,})(?P<words>[^`]*)$")
 _NOT_RUN = frozenset({"ignore", "no_run", "compile_fail", "text", "plain", "txt"})
-_RUST_WORD = re.compile(r"rust|should_panic|no_run|ignore(?:-[\w-]+)?|compile_fail|edition\d+|test_harness|E\d{4}|")
-_IDLE = re.compile(r"\s*(?://|(?:#\s+)?(?:use|extern crate)\s)")  # lines that decide no outcome
+_RUST_WORD = lazy(r"rust|should_panic|no_run|ignore(?:-[\w-]+)?|compile_fail|edition\d+|test_harness|E\d{4}|")
+_IDLE = lazy(r"\s*(?://|(?:#\s+)?(?:use|extern crate)\s)")  # lines that decide no outcome
 _ALIKE = 0.5
 
 

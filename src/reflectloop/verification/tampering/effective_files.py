@@ -8,13 +8,14 @@ from fnmatch import fnmatch
 from functools import cache
 from typing import NamedTuple
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.protected.parts import Part
 from reflectloop.verification.result import ChangedFile
 from reflectloop.verification.tools.registry import tools
 
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # the first one that is there is read
-_INCLUDED = re.compile(r"(?m)^[-s]?include[ \t]+(\S+)[ \t]*$")
-_IGNORED_PATHS = re.compile(r"(?:^|/)\.\w+ignore$")
+_INCLUDED = lazy(r"(?m)^[-s]?include[ \t]+(\S+)[ \t]*$")
+_IGNORED_PATHS = lazy(r"(?:^|/)\.\w+ignore$")
 # Linters that read the settings nearest to a file, and the key by which these add to those above.
 _NEAREST = {"ruff": "ruff.extend", "rubocop": "inherit_from", "eslint": ""}
 _ADDED = frozenset({"extends", "plugins"})  # of eslint, which takes those above, too

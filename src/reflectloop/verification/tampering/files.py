@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 import yaml
 
 from reflectloop import config
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.protected import guard, runs_at_start
 from reflectloop.verification.protected.changes import shades
 from reflectloop.verification.protected.fixtures import beyond_fixtures
@@ -24,12 +25,12 @@ from reflectloop.verification.tampering.workflows import is_workflow, line_of, p
 from reflectloop.workspace.project import OWN_FOLDER, is_shared_record
 
 _RULES = {"ci": "ci-loosened", "script": "script-changed", "hook": "hook-changed"}
-_COMMENT = re.compile(r"(?:^|\s)#.*$|^\s*//.*$|^\s*dnl\b.*$")
+_COMMENT = lazy(r"(?:^|\s)#.*$|^\s*//.*$|^\s*dnl\b.*$")
 _PYTHON_HOOKS = ("conftest.py", "sitecustomize.py", "usercustomize.py")
 # Files whose content is compared by what it means, not line by line.
-_READ_ELSEWHERE = re.compile(r"(?:^|/)(?:\.pre-commit-(?:config|hooks)\.ya?ml|\.gitattributes|\.lintstagedrc[^/]*)$")
-_STOPS = re.compile(r"\b(?:sys\.exit|process\.exit|raise|throw|assert)\b")
-_FLOW = re.compile(
+_READ_ELSEWHERE = lazy(r"(?:^|/)(?:\.pre-commit-(?:config|hooks)\.ya?ml|\.gitattributes|\.lintstagedrc[^/]*)$")
+_STOPS = lazy(r"\b(?:sys\.exit|process\.exit|raise|throw|assert)\b")
+_FLOW = lazy(
     r"^(?:if|elif|else|case|exit|return|trap|while|until|for|try|except|catch)\b|\bset\s+[-+]\w|\bprocess\.exit|sys\.exit"
 )
 
@@ -109,7 +110,7 @@ def _removed_lines(
         yield TamperFinding(rule, change.path, stood(change.before, change.after, first.number), message, "suspect")
 
 
-_DRIVER = re.compile(r"\s(?:filter=(?!lfs\b)|merge=(?!lfs\b|union\b|binary\b|text\b|ours\b))\S+")
+_DRIVER = lazy(r"\s(?:filter=(?!lfs\b)|merge=(?!lfs\b|union\b|binary\b|text\b|ours\b))\S+")
 # Hooks that became part of another under these names.
 _HOOK_NAMES = {"ruff-check": "ruff", "ruff-lint": "ruff", "check-byte-order-marker": "fix-byte-order-marker"}
 
@@ -182,9 +183,9 @@ def _stands_in(change: ChangedFile, *, moved: bool) -> Iterator[TamperFinding]:
 
 
 _RULES_FOLDER = f"{OWN_FOLDER}/rules/"
-_LESSON = re.compile(rf"{re.escape(OWN_FOLDER)}/knowledge/\w+/[^/]+\.md")
-_SIGHTINGS = re.compile(rf"{re.escape(OWN_FOLDER)}/knowledge/sightings/[^/]+\.jsonl")
-_COMMANDS = re.compile(rb"(?m)^commands:[ \t]*(\S.*(?:\n(?:[ \t]|- ).*)*|(?:\n(?:[ \t]|- ).*)+)")
+_LESSON = lazy(rf"{re.escape(OWN_FOLDER)}/knowledge/\w+/[^/]+\.md")
+_SIGHTINGS = lazy(rf"{re.escape(OWN_FOLDER)}/knowledge/sightings/[^/]+\.jsonl")
+_COMMANDS = lazy(rb"(?m)^commands:[ \t]*(\S.*(?:\n(?:[ \t]|- ).*)*|(?:\n(?:[ \t]|- ).*)+)")
 
 
 def _own(change: ChangedFile, why: str) -> Iterator[TamperFinding]:
@@ -284,7 +285,7 @@ def _lines(data: bytes | None) -> list[bytes]:
 
 
 # Arguments that say how files are written; a hook that writes one fails.
-_LAYOUT = re.compile(
+_LAYOUT = lazy(
     r"^--(?:py\d|fix|exit-non-zero|print-width|prose|tab|line|width|indent|offset|mapping|sequence|autofix|profile|wrap)"
 )
 

@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.protected.parts import make_steering
 from reflectloop.verification.result import ChangedFile, TamperFinding
 from reflectloop.verification.tampering import commands, shell_scripts, versions
@@ -18,12 +19,12 @@ from reflectloop.verification.tampering.added import stood
 from reflectloop.verification.tampering.commands import Command
 from reflectloop.verification.tools.commands import script_name
 
-_REFERENCE = re.compile(r"\{\[([^\]]+)\]([\w-]+)\}")
-_CONDITION = re.compile(r"^([!\w{},.\- ]+?)\s*:\s+(\S.*)$")
-_MAKE_VARIABLE = re.compile(r"\$[({]([\w.-]+)[)}]|\{\{\s*([\w-]+)\s*\}\}")
-_NAMED_LIKE_A_CHECK = re.compile(r"(?i)(?:^|[-:_.])(?:tests?|check|lint|verify|typecheck|unit|spec)(?:$|[-:_.\d])")
+_REFERENCE = lazy(r"\{\[([^\]]+)\]([\w-]+)\}")
+_CONDITION = lazy(r"^([!\w{},.\- ]+?)\s*:\s+(\S.*)$")
+_MAKE_VARIABLE = lazy(r"\$[({]([\w.-]+)[)}]|\{\{\s*([\w-]+)\s*\}\}")
+_NAMED_LIKE_A_CHECK = lazy(r"(?i)(?:^|[-:_.])(?:tests?|check|lint|verify|typecheck|unit|spec)(?:$|[-:_.\d])")
 _ENTRY_POINTS = frozenset({"test", "check"})  # what a project runs by this name
-_PYTHON = re.compile(r"3\.\d+|pypy[\d.-]*")
+_PYTHON = lazy(r"3\.\d+|pypy[\d.-]*")
 _DEPTH = 8
 
 

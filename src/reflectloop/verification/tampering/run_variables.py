@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.tampering import commands
 
-_OF_NODE = re.compile(r"[\"']?--(?:experimental|max|no-warnings|enable|openssl|unhandled|trace|stack)\S*")
-_OF_MAKE = re.compile(r"(?:(?:-j\s*\S*|--jobs\S*|-O\w*|--output-sync\S*|--no-print-directory|-[sr]+)\s*)*")
-_SKIPS = re.compile(r"-DskipTests|-Dmaven\.test|-Dtest=|-x\s*:?\w*[tT]est|--exclude-task|-DskipITs")
-_TOP = re.compile(r"^(?:\$\{\{\s*github\.workspace\s*\}\}|\$\{?(?:GITHUB_WORKSPACE|PWD|CI_PROJECT_DIR)\}?|\.)/?")
+_OF_NODE = lazy(r"[\"']?--(?:experimental|max|no-warnings|enable|openssl|unhandled|trace|stack)\S*")
+_OF_MAKE = lazy(r"(?:(?:-j\s*\S*|--jobs\S*|-O\w*|--output-sync\S*|--no-print-directory|-[sr]+)\s*)*")
+_SKIPS = lazy(r"-DskipTests|-Dmaven\.test|-Dtest=|-x\s*:?\w*[tT]est|--exclude-task|-DskipITs")
+_TOP = lazy(r"^(?:\$\{\{\s*github\.workspace\s*\}\}|\$\{?(?:GITHUB_WORKSPACE|PWD|CI_PROJECT_DIR)\}?|\.)/?")
 _SOURCE_FOLDERS = frozenset({"", ".", "src", "lib", "tests", "test", "source", "python"})
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.tampering import commands
 from reflectloop.verification.tampering.commands import Weakening, covers
 from reflectloop.verification.tampering.warning_filters import effective
@@ -35,21 +36,21 @@ _FALSE = frozenset({"false", "no", "off", "0"})
 _OFF = frozenset({"off", "0", "none", "allow", "false"})
 _MILD = frozenset({"warn", "1", "warning", "info", "suggestion", "information", "hint"})
 # Folders that nobody wants to have checked.
-_BUILT = re.compile(
+_BUILT = lazy(
     r"(?:^|/)(?:\.?venv|env|build|dist|node_modules|\.tox|\.nox|\.git|\.eggs|__pycache__|_build|coverage|\.cache|site-packages|"
     r"third_party|builtin|_?vendor(?:ed)?|tmp|out|generated|\.next|\.\w+_cache)(?:/|$|\*|\$)|_version\.py$|\.min\.js$|\.pyc$|lock\.json$"
 )
-_CODES = re.compile(r"[\w-]+(?:,\s*[\w-]+)*,?")
+_CODES = lazy(r"[\w-]+(?:,\s*[\w-]+)*,?")
 # Lines that no test can reach, or that coverage leaves out anyway.
-_UNREACHABLE = re.compile(
+_UNREACHABLE = lazy(
     r"pragma|TYPE_CHECKING|"
     r"NotImplemented|__main__|\.\.\.|overload|abstract|assert_never|__repr__|\\\.\{3\}|Protocol|if 0|"
     r"if False|\^\\s\*(?:pass|raise)"
 )
-_WIDE = re.compile(r"\||\.[*+]|\[\^|^.{60}")
-_CODE = re.compile(r"^[A-Z]{1,6}\d*$")
+_WIDE = lazy(r"\||\.[*+]|\[\^|^.{60}")
+_CODE = lazy(r"^[A-Z]{1,6}\d*$")
 _DEFAULT_CODES = {"ruff": ("E4", "E7", "E9", "F"), "flake8": ("E", "F", "W", "C90")}
-_CHECKING = re.compile(r"lint|test|check|types?\b|audit|format|build|coverage")
+_CHECKING = lazy(r"lint|test|check|types?\b|audit|format|build|coverage")
 _SOURCE_FOLDERS = (".", "src", "lib", "tests", "test", "source", "python")
 _DEFAULT_NAMES = {
     "python_files": ("test_*.py", "*_test.py"),
@@ -407,8 +408,8 @@ def _import_paths(setting: Setting) -> Weakening | None:
     return Weakening(f"now imports from `{added[0][:60]}` first", "suspect") if added else None
 
 
-_BESIDE = re.compile(r"[\^(\\]*\.[\\.]*(?:\{1,2\})?\\?/")  # the beginning of a relative path, also as a pattern
-_SAME_NAME = re.compile(r"(?:\$\d|\.\w+)+")
+_BESIDE = lazy(r"[\^(\\]*\.[\\.]*(?:\{1,2\})?\\?/")  # the beginning of a relative path, also as a pattern
+_SAME_NAME = lazy(r"(?:\$\d|\.\w+)+")
 
 
 def _aliases(setting: Setting) -> Weakening | None:

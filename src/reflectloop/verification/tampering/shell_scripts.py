@@ -7,37 +7,38 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.protected import is_test
 from reflectloop.verification.protected.paths import is_executable
 from reflectloop.verification.tampering import commands
 from reflectloop.verification.tampering.commands import Command
 
-_HERE_DOCUMENT = re.compile(r"<<-?\s*([\"']?)(\w+)\1")
-_RUNS_ITS_INPUT = re.compile(r"^\s*(?:sudo\s+)?(?:ba|z|da)?sh\b")
-_COMMENT = re.compile(r"(?:^|\s)#(?!\{).*$")
-_BEGINS = re.compile(r"^(if|elif|while|until|for|case)\b\s*(.*)$", re.DOTALL)
-_FUNCTION = re.compile(r"^(?:function\s+([\w.-]+)|([\w.-]+)\s*\(\s*\))\s*(?:\(\s*\))?\s*(\{?)\s*(.*)$", re.DOTALL)
+_HERE_DOCUMENT = lazy(r"<<-?\s*([\"']?)(\w+)\1")
+_RUNS_ITS_INPUT = lazy(r"^\s*(?:sudo\s+)?(?:ba|z|da)?sh\b")
+_COMMENT = lazy(r"(?:^|\s)#(?!\{).*$")
+_BEGINS = lazy(r"^(if|elif|while|until|for|case)\b\s*(.*)$", re.DOTALL)
+_FUNCTION = lazy(r"^(?:function\s+([\w.-]+)|([\w.-]+)\s*\(\s*\))\s*(?:\(\s*\))?\s*(\{?)\s*(.*)$", re.DOTALL)
 _ASKS = frozenset({"test", "[", "[[", "false", "grep", "!", "command", "which", "type"})
-_ENDS = re.compile(r"^(exit|return)\b\s*(\S*)\s*$|^exec\s+(?![<>&\d])\S.*")
-_FAILS = re.compile(r"\b(?:exit|return)\s+(?:[1-9]|\$)")
+_ENDS = lazy(r"^(exit|return)\b\s*(\S*)\s*$|^exec\s+(?![<>&\d])\S.*")
+_FAILS = lazy(r"\b(?:exit|return)\s+(?:[1-9]|\$)")
 NEVER = "never: "  # the beginning of a condition that nothing meets
 _PROGRAMS = frozenset({"python", "python3", "node", "npm", "npx", "make", "sh", "bash", "test", "cargo", "go", "uv"})
-_EXPORTED = re.compile(r"^(?:export|declare\s+-x|setenv|set(?=\s+\w+=))\s+([A-Za-z_]\w*)(?:=|\s+)(.*)$", re.DOTALL)
-_FILE_OF_VARIABLES = re.compile(r"(GITHUB_ENV|GITHUB_PATH|BASH_ENV)\b")
-_WRITES = re.compile(r">>?|\btee\b|Add-Content|Out-File")
-_WRITTEN = re.compile(r"(?:echo|printf)\s+(?:-\w+\s+)*[\"']?([A-Za-z_]\w*)(?:=|<<)(.*?)[\"']?\s*(?:>|\||$)", re.DOTALL)
-_ADDED_PATH = re.compile(
+_EXPORTED = lazy(r"^(?:export|declare\s+-x|setenv|set(?=\s+\w+=))\s+([A-Za-z_]\w*)(?:=|\s+)(.*)$", re.DOTALL)
+_FILE_OF_VARIABLES = lazy(r"(GITHUB_ENV|GITHUB_PATH|BASH_ENV)\b")
+_WRITES = lazy(r">>?|\btee\b|Add-Content|Out-File")
+_WRITTEN = lazy(r"(?:echo|printf)\s+(?:-\w+\s+)*[\"']?([A-Za-z_]\w*)(?:=|<<)(.*?)[\"']?\s*(?:>|\||$)", re.DOTALL)
+_ADDED_PATH = lazy(
     r"(?:echo|printf|-Value|Write-Output)\s+[\"']?([^\"'>|]+)|Add-Content\s+\S*GITHUB_PATH\S*\s+(?!-)[\"']?([^\"']+)"
 )
-_OF_THE_REPOSITORY = re.compile(r"\$\{?(?:PWD|GITHUB_WORKSPACE)|\$\(pwd\)|github\.workspace")
-_INSTALLED = re.compile(r"(?:node_modules/\.bin|\.?v?env/(?:bin|Scripts)|vendor/bin|\.local/bin)/?$")
-_ELSEWHERE = re.compile(r"^(?:/|~|[A-Za-z]:|\$)")
-_EDITS = re.compile(
+_OF_THE_REPOSITORY = lazy(r"\$\{?(?:PWD|GITHUB_WORKSPACE)|\$\(pwd\)|github\.workspace")
+_INSTALLED = lazy(r"(?:node_modules/\.bin|\.?v?env/(?:bin|Scripts)|vendor/bin|\.local/bin)/?$")
+_ELSEWHERE = lazy(r"^(?:/|~|[A-Za-z]:|\$)")
+_EDITS = lazy(
     r"^(?:sudo\s+)?(?:rm|mv|truncate|patch)\b|\bsed\s+(?:-\w*i|--in-place)|\bperl\s+-\w*i|"
     r"\bgit\s+(?:checkout|restore|reset|apply|revert|stash|rm|mv|clean)\b|>\s*\S"
 )
-_OTHER_COMMIT = re.compile(r"\bgit\s+(?:checkout|reset|switch)\b(?!.*(?:\$|\s-b\b|\s-B\b|\s-c\b|HEAD)).*")
-_OF_TESTS = re.compile(r"(?:^|/)(?:tests?|specs?|__tests__)(?:/|$)")
+_OTHER_COMMIT = lazy(r"\bgit\s+(?:checkout|reset|switch)\b(?!.*(?:\$|\s-b\b|\s-B\b|\s-c\b|HEAD)).*")
+_OF_TESTS = lazy(r"(?:^|/)(?:tests?|specs?|__tests__)(?:/|$)")
 
 
 class ScriptEffect(NamedTuple):

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.protected import guard, is_test
 from reflectloop.verification.protected.fixtures import parsed
 from reflectloop.verification.protected.names import CODE_ENDINGS
@@ -22,13 +23,13 @@ _LEAST_NUMBER = 1000  # smallest integer
 _ROUND = 100
 _LONGEST = 10_000  # characters of one line
 _WORD = r"(?<![\w.])-?\d[\d_]*(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])"
-_TEXT_NUMBER = re.compile(_WORD)
-_TEXT_COMPARED = re.compile(rf"[!=]==?\s*\(?\s*({_WORD})|\bcase\s+({_WORD})|({_WORD})\s*\)?\s*[!=]==?")
-_TEXT_LISTED = re.compile(r"\[([-\d\s.,_eE]{4,400})\]\s*\.\s*(?:includes|contains|include\?|indexOf)\b")
-_EXPECTS = re.compile(r"assert|expect|approx|isclose|should|verify|raises")
+_TEXT_NUMBER = lazy(_WORD)
+_TEXT_COMPARED = lazy(rf"[!=]==?\s*\(?\s*({_WORD})|\bcase\s+({_WORD})|({_WORD})\s*\)?\s*[!=]==?")
+_TEXT_LISTED = lazy(r"\[([-\d\s.,_eE]{4,400})\]\s*\.\s*(?:includes|contains|include\?|indexOf)\b")
+_EXPECTS = lazy(r"assert|expect|approx|isclose|should|verify|raises")
 
 
-_BUNDLE = re.compile(
+_BUNDLE = lazy(
     rb"__webpack_require__|\bMODULE_NOT_FOUND\b|sourceMappingURL|"
     rb"typeof define ?===? ?[\"']function[\"'] ?&& ?define\.amd"
 )
@@ -143,12 +144,12 @@ def _expected(node: ast.AST) -> Iterator[ast.expr]:
 
 
 _VALUE = r"(?:'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\"|`(?:\\.|[^`\\\n])*`|-?\d[\d_.]*(?:e-?\d+)?)"
-_COMPARED = re.compile(
+_COMPARED = lazy(
     rf"(?:===?|\beq\b|\.equals\()\s*({_VALUE})|({_VALUE})\s*(?:===?|\.equals\()|"
     rf"\bcase\s+({_VALUE})\s*:|\bstrn?cmp\([^,()]*,\s*({_VALUE})"
 )
-_RESULT = re.compile(rf"(?:\breturn\b|\?|=>|(?<![=!<>])=(?!=))\s*\(?\s*(?P<answer>{_VALUE})")
-_VALUES = re.compile(_VALUE)
+_RESULT = lazy(rf"(?:\breturn\b|\?|=>|(?<![=!<>])=(?!=))\s*\(?\s*(?P<answer>{_VALUE})")
+_VALUES = lazy(_VALUE)
 _PLAIN_VALUE = frozenset(("0", "1", "-1", "2", "", "true", "false", "null"))
 _NEAR = 2  # lines between a comparison and its result
 _ROW = 3  # lines that an assertion may span

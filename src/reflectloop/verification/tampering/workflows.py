@@ -8,12 +8,13 @@ from typing import NamedTuple
 
 import yaml
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.protected import guard
 from reflectloop.verification.tampering import commands, shell_scripts, versions
 from reflectloop.verification.tampering.commands import Command
 from reflectloop.verification.tampering.run_variables import checks_less
 
-_COMMANDS = re.compile(
+_COMMANDS = lazy(
     r"^(?:run|script|scripts|command|commands|bash|sh|pwsh|powershell|ps|cmd|(?:before_|after_)?(?:test|build)?_?script|"
     r"before_install|install|after_success|after_failure|entry|check)$"
 )
@@ -24,19 +25,17 @@ _LENIENT = frozenset(
     {"continue-on-error", "allow_failure", "continueonerror", "soft_fail", "ignore_failure", "ignoreerrors"}
 )
 _CONDITIONS = frozenset({"if", "condition", "when", "only", "except", "rules", "filters", "branches"})
-_ALWAYS = re.compile(r"^\s*(?:always\(\)|success\(\)|!\s*cancelled\(\)|!\s*failure\(\)|true|on_success)\s*$")
-_THOUGH_SKIPPED = re.compile(r"always\(\)|!\s*cancelled\(\)")  # such a job runs though one that it needs was skipped
-_ACTION_CHECKS = re.compile(
+_ALWAYS = lazy(r"^\s*(?:always\(\)|success\(\)|!\s*cancelled\(\)|!\s*failure\(\)|true|on_success)\s*$")
+_THOUGH_SKIPPED = lazy(r"always\(\)|!\s*cancelled\(\)")  # such a job runs though one that it needs was skipped
+_ACTION_CHECKS = lazy(
     r"(?i)(?:^|[/-])(?:tests?|lint\w*|checks?|codeql\w*|golangci\w*|pre-commit|audit|typos|spell\w*|ruff|black|mypy|flake8|"
     r"eslint|clippy|deny|semgrep|zizmor|analyze)(?:$|[/-])"
 )
-_OTHER_AXES = re.compile(
-    r"(?i)^(?:tox_?-?env|tox|nox\w*|session|env|task|check|suite|command|script|target|job|test\w*)$"
-)
-LETS_PASS_LINE = re.compile(r"^(?:(?:trap\s.*)?\bexit\s+0|set\s+\+e\w*)\b")
+_OTHER_AXES = lazy(r"(?i)^(?:tox_?-?env|tox|nox\w*|session|env|task|check|suite|command|script|target|job|test\w*)$")
+LETS_PASS_LINE = lazy(r"^(?:(?:trap\s.*)?\bexit\s+0|set\s+\+e\w*)\b")
 _DASH = "-"  # the sign of make and tox for a command that may fail is the sign of a list here
 MAY_FAIL = " may fail"
-_BUILDS = re.compile(r"build|wheel|publish|release|deploy|docs?\b")
+_BUILDS = lazy(r"build|wheel|publish|release|deploy|docs?\b")
 _ACTIONS = {
     "pre-commit/action": "pre-commit run",
     "golangci/golangci-lint-action": "golangci-lint",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.tools.record import ASSIGNED, RunnerCall
 from reflectloop.verification.tools.registry import tools
 
@@ -46,7 +46,7 @@ _WRAPPERS: dict[tuple[str, ...], _Wrapper] = {
     ("c8",): _Wrapper(frozenset(["-r", "--reporter", "-n", "--include", "-x", "--exclude", "--temp-directory"])),
     ("nyc",): _Wrapper(frozenset(["-r", "--reporter", "-n", "--include", "-x", "--exclude", "--temp-dir"])),
 }
-_PYTHON = re.compile(r"python(\d(\.\d+)?)?$")
+_PYTHON = lazy(r"python(\d(\.\d+)?)?$")
 _NODE_VALUED = frozenset(["-r", "--require", "--import", "--loader", "--experimental-loader", "-C", "--conditions"])
 _PYTHON_VALUED = frozenset(["-W", "-X"])
 PACKAGE_MANAGERS = ("npm", "pnpm", "yarn", "bun")
@@ -59,7 +59,7 @@ _SUBCOMMANDS = frozenset(
         *("exec", "dlx", "x", "init", "list", "pack", "publish"),
     ]
 )
-_SHELL = re.compile(r"[;&|<>`$()\n]")
+_SHELL = lazy(r"[;&|<>`$()\n]")
 
 
 def split(line: str) -> tuple[str, ...] | None:

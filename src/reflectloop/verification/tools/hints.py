@@ -8,22 +8,23 @@ from collections.abc import Iterable, Iterator
 
 import yaml
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.tools.commands import call
 from reflectloop.verification.tools.project import ProjectPart, at, listed, table
 from reflectloop.verification.tools.record import Hint
 
 _CI = r"^(\.github/workflows/[^/]+\.ya?ml|\.gitlab-ci\.yml|\.travis\.yml|\.circleci/config\.yml|azure-pipelines\.yml)$"
 _MAKE = ("Makefile", "makefile", "GNUmakefile", "justfile", "Justfile", "Taskfile.yml")
-_LEAD = re.compile(r"^(-\s+)?((run|script|cmd|command|entry)\s*:\s*)?([|>][-+]?$)?[@-]*\s*")
-_HOOK = re.compile(r"^[-\s{]*id:\s*[\"']?([\w-]+)", re.MULTILINE)
+_LEAD = lazy(r"^(-\s+)?((run|script|cmd|command|entry)\s*:\s*)?([|>][-+]?$)?[@-]*\s*")
+_HOOK = lazy(r"^[-\s{]*id:\s*[\"']?([\w-]+)", re.MULTILINE)
 _PRE_COMMIT = ".pre-commit-config.yaml"
 _RUN_BY_HOOKS = {"ruff": "ruff check", "ruff-check": "ruff check", "basedpyright": "pyright"}
 _USUAL_ARGUMENTS = {"mypy": ["--ignore-missing-imports", "--scripts-are-modules"]}  # of a hook that names none
-_MAKE_VARIABLE = re.compile(r"\$[({][\w.-]+[)}]/?")
-_TOX_BRACES = re.compile(r"\{(?:posargs|tty)(?::([^{}]*))?\}")
-_TOX_FOLDER = re.compile(r"\{(?:tox_?ini_?dir|tox_?root)\}/?")
-_TOX_PYTHON = re.compile(r"\{env_?python\}")
-_TOX_OTHER = re.compile(r"(?:--[\w-]+\s+)?\S*\{[^{}]*\}\S*")  # with the option whose value it is
+_MAKE_VARIABLE = lazy(r"\$[({][\w.-]+[)}]/?")
+_TOX_BRACES = lazy(r"\{(?:posargs|tty)(?::([^{}]*))?\}")
+_TOX_FOLDER = lazy(r"\{(?:tox_?ini_?dir|tox_?root)\}/?")
+_TOX_PYTHON = lazy(r"\{env_?python\}")
+_TOX_OTHER = lazy(r"(?:--[\w-]+\s+)?\S*\{[^{}]*\}\S*")  # with the option whose value it is
 
 
 def hints(part: ProjectPart) -> list[Hint]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from reflectloop.system import beneath, tree_walk
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.result import DetectedCheck, Kind
 
 # Folders that tools create; they contain no files of the project.
@@ -82,8 +83,8 @@ def _content(top: Path, path: str) -> bytes | None:
         return None
 
 
-_COMMENTS = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_TRAILING_COMMA = re.compile(r",(\s*[}\]])")
+_COMMENTS = lazy(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_TRAILING_COMMA = lazy(r",(\s*[}\]])")
 
 
 class ProjectPart:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.result import DetectedCheck, Kind, Outcome
 from reflectloop.verification.tools.project import PackageScripts, ProjectPart
 
@@ -16,7 +16,7 @@ from reflectloop.verification.tools.project import PackageScripts, ProjectPart
 Place = Literal["file", "folder", "beside", "own", "output"]
 
 
-ASSIGNED = re.compile(r"[A-Za-z_]\w*=")  # a variable set before a command
+ASSIGNED = lazy(r"[A-Za-z_]\w*=")  # a variable set before a command
 
 
 def words(text: str) -> tuple[str, ...]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.tools.record import Selector
 
-_SPECIAL = re.compile(r"([\\.^$*+?()\[\]{}|])")
-_FILE = re.compile(r"\.(py|[cm]?[jt]sx?|vue|svelte|go|rb|php|rs|java|kt|cs)$")
+_SPECIAL = lazy(r"([\\.^$*+?()\[\]{}|])")
+_FILE = lazy(r"\.(py|[cm]?[jt]sx?|vue|svelte|go|rb|php|rs|java|kt|cs)$")
 
 
 class TestSelection(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.tools.record import words
 from reflectloop.verification.tools.registry import tools
 
@@ -41,10 +42,8 @@ _CHAINS: dict[str, str] = {
     "exit": "process.exit process.exitCode",
 }
 _DEEPEST = 6  # parts of a chain above
-_FILES = re.compile(r"^module:(?:fs(?:/promises)?|graceful-fs|fs-extra|memfs)(?:\.promises)?\.(\w+)")
-_WRITES = re.compile(
-    r"write|append|mkdir|rm|unlink|rename|copy|chmod|chown|truncate|symlink|link|utimes|open|create|cp"
-)
+_FILES = lazy(r"^module:(?:fs(?:/promises)?|graceful-fs|fs-extra|memfs)(?:\.promises)?\.(\w+)")
+_WRITES = lazy(r"write|append|mkdir|rm|unlink|rename|copy|chmod|chown|truncate|symlink|link|utimes|open|create|cp")
 _TEST_MODULES = words(
     "test node:test @jest/globals @jest/expect expect chai sinon tape ava tap uvu jasmine-core should supertest "
     "@playwright/test @testing-library/jest-dom qunit jsdom-global proxyquire rewire nock mockery testdouble zora"
@@ -65,9 +64,9 @@ INTRINSICS = frozenset(
     )
 )
 GLOBALS = frozenset(("globalThis", "global", "window", "self"))
-CI = re.compile(r"\A(?:CI|GITHUB_ACTIONS|GITLAB_CI|TRAVIS|CIRCLECI|JENKINS_URL|BUILDKITE|APPVEYOR|TF_BUILD)\Z")
-TEST = re.compile(r"(?<![A-Za-z])(?:unit)?tests?(?![A-Za-z])", re.IGNORECASE)
-SPEC = re.compile(r"(?<![A-Za-z])specs?(?![A-Za-z])", re.IGNORECASE)
+CI = lazy(r"\A(?:CI|GITHUB_ACTIONS|GITLAB_CI|TRAVIS|CIRCLECI|JENKINS_URL|BUILDKITE|APPVEYOR|TF_BUILD)\Z")
+TEST = lazy(r"(?<![A-Za-z])(?:unit)?tests?(?![A-Za-z])", re.IGNORECASE)
+SPEC = lazy(r"(?<![A-Za-z])specs?(?![A-Za-z])", re.IGNORECASE)
 EQUALITY_NAMES = frozenset(("asymmetricMatch", "jest.asymmetricMatcher", "$$typeof", "getExpectedType"))
 
 

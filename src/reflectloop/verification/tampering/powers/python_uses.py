@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterator
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.tampering.powers import names
 from reflectloop.verification.tampering.powers.kinds import SENSING, PowerUse
 from reflectloop.verification.tampering.powers.scopes import (
@@ -24,7 +25,7 @@ _IMPORTERS = frozenset(("builtins.__import__", "importlib.import_module", "impor
 _TAKE_MODULES = frozenset(
     f"builtins.{name}" for name in ("getattr", "hasattr", "setattr", "delattr", "isinstance", "id")
 )
-_FORMAT_REACH = re.compile(r"\{[^{}]*\.__\w+__")
+_FORMAT_REACH = lazy(r"\{[^{}]*\.__\w+__")
 _LEAVES = frozenset(("exit", "process"))
 _MODULE_READERS = frozenset(("get", "pop", "setdefault", "__getitem__", "__contains__"))
 

@@ -6,6 +6,7 @@ import re
 import sys
 from posixpath import dirname, join, normpath
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.protected.names import CODE_ENDINGS
 from reflectloop.verification.result import ChangedFile, TamperFinding
 from reflectloop.verification.tampering.added import JAVASCRIPT, ending
@@ -38,8 +39,8 @@ _MAGIC = (
     (b"PK\x03\x04", "an archive"),
     (b"PK\x05\x06", "an archive"),
 )
-_PICKLE = re.compile(rb"\x80[\x02-\x05](?:\x95.{8})?[}\]()K\x8cc]", re.DOTALL)
-_COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
+_PICKLE = lazy(rb"\x80[\x02-\x05](?:\x95.{8})?[}\]()K\x8cc]", re.DOTALL)
+_COOKIE = lazy(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _LARGEST_SCRIPT = 2 << 20
 _LONG_LINE, _LEAST_SIZE = 3000, 4000  # of JavaScript that no person wrote
 

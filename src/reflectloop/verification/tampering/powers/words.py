@@ -6,21 +6,22 @@ import ast
 import re
 from collections.abc import Iterator
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.tampering.powers.kinds import PowerUse
 from reflectloop.verification.tampering.powers.python_uses import PythonUses
 from reflectloop.verification.tools.record import words
 
 # Names that only test tools have, as whole words.
-_TOOL = re.compile(
+_TOOL = lazy(
     r"(?<![A-Za-z0-9])(?:_?pytest|py\.test|unittest|conftest|nose2|nosetests|doctest|pytester|xdist)(?![A-Za-z0-9])",
     re.IGNORECASE,
 )
-_TOOL_VARIABLE = re.compile(
+_TOOL_VARIABLE = lazy(
     r"\A(?:PYTEST_\w+|\w*UNITTEST\w*|NOSE_\w+|HYPOTHESIS_\w+|TOX_ENV\w*|NOX_\w+|COVERAGE_\w+|COV_CORE_\w+)\Z"
 )
-_ENGINE = re.compile(r"(?<![A-Za-z])reflectloop(?![a-z])", re.IGNORECASE)  # whoever asks for the judge
-_TEST = re.compile(r"(?<![A-Za-z])(?:py|unit)?test(?:s|ing|case|er|ed|suite)?(?![A-Za-z])", re.IGNORECASE)
-_CI = re.compile(
+_ENGINE = lazy(r"(?<![A-Za-z])reflectloop(?![a-z])", re.IGNORECASE)  # whoever asks for the judge
+_TEST = lazy(r"(?<![A-Za-z])(?:py|unit)?test(?:s|ing|case|er|ed|suite)?(?![A-Za-z])", re.IGNORECASE)
+_CI = lazy(
     r"\A(?:CI|GITHUB_ACTIONS?|GITLAB_CI|TRAVIS|CIRCLECI|JENKINS_URL|BUILDKITE|APPVEYOR|TF_BUILD|BUILD_ID|"
     r"CONTINUOUS_INTEGRATION|TEAMCITY_VERSION|RUNNER_OS)\Z"
 )

@@ -12,6 +12,7 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import NamedTuple
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.tampering.python.assertion_strength import (
     Claim,
     claim,
@@ -36,10 +37,10 @@ from reflectloop.verification.tampering.python.values import (
 )
 from reflectloop.verification.tampering.python.verdict import Grade, LocatedVerdict, TamperVerdict, short, side_by_side
 
-_ENVIRONMENT = re.compile(
+_ENVIRONMENT = lazy(
     r"\b(?:version_info|platform|PYPY|IS_|HAS_|PY3|WINDOWS|os\.name|implementation)\b|is called$|sys\.|_?is_pypy"
 )
-_COUNTED = re.compile(r"range\((?:[1-9]\d*|0, [1-9]\d*)\)")  # a loop that runs at least once
+_COUNTED = lazy(r"range\((?:[1-9]\d*|0, [1-9]\d*)\)")  # a loop that runs at least once
 _NO_CODE = frozenset({"", "format", "join", "encode", "decode", "dedent", "replace", "strip"})  # methods of texts
 _SIMILAR = 0.6
 _MANY = 40
@@ -148,7 +149,7 @@ def _told(mark: Skip) -> str:
     return f"{mark.what} if {' and '.join(shown)}" if shown else mark.what
 
 
-_KNOWN_DECORATORS = re.compile(
+_KNOWN_DECORATORS = lazy(
     r"(?:pytest\.)?mark\.(?!flaky)\w+|.*\bpatch\b.*|given|example|settings|.*\.(?:given|example|settings)|(?:pytest\.)?fixture|"
     r"staticmethod|classmethod|property|.*parametrize|responses\.activate|.*freeze_time|(?:contextlib\.)?\w*contextmanager|"
     r"override|.*\.override|expand|.*\.expand|.*\b(?:skip\w*|xfail|expectedFailure)"

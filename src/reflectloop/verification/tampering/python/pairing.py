@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 import builtins
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import cached_property
 from typing import Literal, NamedTuple
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.tampering.python.checks import Assertion
 from reflectloop.verification.tampering.python.expanded import Expansion
 from reflectloop.verification.tampering.python.suite import Suite, SuiteFunction
@@ -220,12 +220,12 @@ def _unmatched(
     return TestPair(case, None, "gone")
 
 
-_WORD = re.compile(r"\w+")
-_CALL = re.compile(r"(\w+)\(")
-_TOKEN = re.compile(r"[A-Za-z_]\w*|'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|\d[\w.]*|\S")
-_IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z")
+_WORD = lazy(r"\w+")
+_CALL = lazy(r"(\w+)\(")
+_TOKEN = lazy(r"[A-Za-z_]\w*|'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|\d[\w.]*|\S")
+_IDENTIFIER = lazy(r"[A-Za-z_]\w*\Z")
 # Words of the runners: another of these is another assertion, never a new name of the same code.
-_RUNNER_WORD = re.compile(
+_RUNNER_WORD = lazy(
     r"assert|raises|warns|fail|skip|mark|approx|expect|should|ANY|match|(?:rel|abs|r|a)(?:_?tol)?|places|delta|all|any|"
     r"xfail|self|cls|pytest|unittest|mock|patch|fixture|parametrize|reason|condition|strict"
 )

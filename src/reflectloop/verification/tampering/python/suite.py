@@ -9,11 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.protected.fixtures import Function, is_fixture, parsed
 from reflectloop.verification.tampering.python.checks import Assertion, last_name
 from reflectloop.verification.tampering.python.flow import HelperCall, Skip, constant, plain_condition, walked
 
-_DOTTED = re.compile(r"\w+(?:\.\w+)+\Z")
+_DOTTED = lazy(r"\w+(?:\.\w+)+\Z")
 _SKIP_MARKS = frozenset(("skip", "skipif", "skipIf", "skipUnless", "xfail", "expectedFailure", "skip_if", "xfailif"))
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.protected import guard, is_test
 from reflectloop.verification.protected.fixtures import Function, parsed
 from reflectloop.verification.result import ChangedFile, TamperFinding
@@ -30,7 +30,7 @@ from reflectloop.verification.tampering.python.suite import Suite, SuiteFunction
 from reflectloop.verification.tampering.python.values import is_literal
 from reflectloop.verification.tampering.python.verdict import LocatedVerdict, listed, short
 
-_WORD = re.compile(r"\b[A-Za-z_]\w*\b")
+_WORD = lazy(r"\b[A-Za-z_]\w*\b")
 _DEEP = 3
 
 

@@ -6,12 +6,12 @@ import ast
 import operator
 import os
 import platform
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.tampering.python.checks import last_name
 
 
@@ -33,7 +33,7 @@ def is_literal(node: ast.expr | None) -> bool:
     return node is not None and all(isinstance(part, allowed) for part in ast.walk(node))
 
 
-_BUILDER = re.compile(
+_BUILDER = lazy(
     r"dict|list|tuple|set|frozenset|bytes|str|int|float|complex|dedent|join|encode|[lr]?strip|splitlines|split|"
     r"date|time|datetime|timedelta|[A-Z]\w*"
 )

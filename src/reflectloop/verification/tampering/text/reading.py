@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cache, lru_cache
 from typing import NamedTuple
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.protected import inline_tests, is_test
 from reflectloop.verification.protected.inline_tests import RustText
 from reflectloop.verification.tampering.added import JAVASCRIPT, REGEX, code, ending
@@ -34,7 +35,7 @@ _TAUTOLOGIES = (
     r"\b(?:CHECK|REQUIRE|EXPECT_TRUE|ASSERT_TRUE|TEST_ASSERT(?:_TRUE)?)\((?:true|1)\)|"
     r"\b(?:EXPECT_EQ|ASSERT_EQ|TEST_ASSERT_EQUAL\w*|CHECK_EQ)\((?P<same>[\w.()]+),(?P=same)\)"
 )
-TAUTOLOGY = re.compile(_TAUTOLOGIES)
+TAUTOLOGY = lazy(_TAUTOLOGIES)
 
 
 @cache
@@ -56,9 +57,9 @@ def language(ending: str) -> Language:
     return Language(test, skip, check, weak, strong, tags, syntax.braces, syntax.calls)
 
 
-_LITERAL = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|`(?:\\.|[^`\\])*`')
-_LITERAL_OR_REGEX = re.compile(f"{_LITERAL.pattern}|{REGEX}")
-_BRACKET = re.compile(r"[()\[\]{}]")
+_LITERAL = lazy(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|`(?:\\.|[^`\\])*`')
+_LITERAL_OR_REGEX = lazy(f"{_LITERAL.pattern}|{REGEX}")
+_BRACKET = lazy(r"[()\[\]{}]")
 _PARTNERS = {")": "(", "]": "[", "}": "{"}
 
 
@@ -74,8 +75,8 @@ def brackets_match(path: str, data: bytes) -> bool:
     return not is_open
 
 
-_CHAINED = re.compile(r"\s*\.\s*\w+\s*(?=[.(])")
-_ATTRIBUTE = re.compile(r"^\s*(?:@\w|#\[|\[\w).*$")
+_CHAINED = lazy(r"\s*\.\s*\w+\s*(?=[.(])")
+_ATTRIBUTE = lazy(r"^\s*(?:@\w|#\[|\[\w).*$")
 _CLOSES = {"(": ")", "[": "]", "{": "}"}
 
 
@@ -308,7 +309,7 @@ def assertion(source: str, line: int) -> TextAssertion:
 
 # Assertions whose arguments from a position on are only shown if they fail, by what is called.
 _MESSAGE_FROM = tuple(
-    (re.compile(pattern), position)
+    (lazy(pattern), position)
     for pattern, position in (
         (r"\b(?:debug_)?assert_(?:eq|ne)!$", 2),
         (r"\b(?:debug_)?assert!$", 1),
@@ -322,7 +323,7 @@ _MESSAGE_FROM = tuple(
         ),
     )
 )
-_FAILS = re.compile(r"\.(?:Error|Fatal)f?\s*\(.*$", re.DOTALL)  # all that Go gives to it is a message
+_FAILS = lazy(r"\.(?:Error|Fatal)f?\s*\(.*$", re.DOTALL)  # all that Go gives to it is a message
 _TEXT = ("'", '"', "`")
 
 
@@ -382,15 +383,15 @@ def _chain(inner: str, opening: int) -> int:
 
 # Normalises what formatters change, applied in this order to text without white space.
 _SPELLINGS = (
-    (re.compile(r"""["`]"""), "'"),
-    (re.compile(r"\\'"), "'"),
-    (re.compile(r",(?=[)\]}])"), ""),
-    (re.compile(r"\((\w+)\)=>"), r"\1=>"),
-    (re.compile(r"(?<=[{,])'([A-Za-z_]\w*)':"), r"\1:"),
-    (re.compile(r"(?<![\w.)\]])\.(?=\d)"), "0."),
+    (lazy(r"""["`]"""), "'"),
+    (lazy(r"\\'"), "'"),
+    (lazy(r",(?=[)\]}])"), ""),
+    (lazy(r"\((\w+)\)=>"), r"\1=>"),
+    (lazy(r"(?<=[{,])'([A-Za-z_]\w*)':"), r"\1:"),
+    (lazy(r"(?<![\w.)\]])\.(?=\d)"), "0."),
 )
-_BROKEN = re.compile(r'"[ \t]*\n\s*"')
-_HEX = re.compile(r"\b0[xX][0-9a-fA-F]+")
+_BROKEN = lazy(r'"[ \t]*\n\s*"')
+_HEX = lazy(r"\b0[xX][0-9a-fA-F]+")
 
 
 def _squeezed(text: str) -> str:

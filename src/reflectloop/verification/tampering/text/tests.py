@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.protected import guard, is_test
 from reflectloop.verification.result import ChangedFile, TamperFinding
 from reflectloop.verification.tampering.added import added, ending
@@ -27,9 +28,9 @@ from reflectloop.verification.tampering.text.reading import (
 _NUMBER = r"(-?(?:\d+\.?\d*|\.\d+)(?:e-?\d+)?)"
 # Each with whether a smaller number is stricter: a distance is, a number of digits is not.
 _TOLERANCES = (
-    (re.compile(rf"((?:_NEAR|InDelta)\(.*,){_NUMBER}(\)*)$"), True),
-    (re.compile(rf"(within\(){_NUMBER}(\).*)$"), True),
-    (re.compile(rf"(toBeCloseTo\(.*,){_NUMBER}(\)*)$"), False),
+    (lazy(rf"((?:_NEAR|InDelta)\(.*,){_NUMBER}(\)*)$"), True),
+    (lazy(rf"(within\(){_NUMBER}(\).*)$"), True),
+    (lazy(rf"(toBeCloseTo\(.*,){_NUMBER}(\)*)$"), False),
 )
 
 
@@ -106,12 +107,12 @@ def _file(
         yield from _new_skips(old.skips, new.skips, change.path, "the file")
 
 
-_MOCKED = re.compile(r"\b(?:jest|vi)\.(?:mock|doMock|unstable_mockModule)\(|\bproxyquire\b|\bmock\.module\(")
-_DEFINED = re.compile(
+_MOCKED = lazy(r"\b(?:jest|vi)\.(?:mock|doMock|unstable_mockModule)\(|\bproxyquire\b|\bmock\.module\(")
+_DEFINED = lazy(
     r"^#\s*define\s+(NDEBUG|(?:TEST_)?(?:ASSERT|EXPECT|REQUIRE|CHECK)\w*|assert\w*|RUN_TEST\w*|TEST(?:_F|_CASE)?)\b"
 )
-_NOTHING = re.compile(r"[^{}]*\{(?:return(?:0|null|nil)?;?|;|\(void\)0;|pass)*\}\)?;?")
-_TAGGED = re.compile(r"^//\s*(?:go:build|\+build)\b")
+_NOTHING = lazy(r"[^{}]*\{(?:return(?:0|null|nil)?;?|;|\(void\)0;|pass)*\}\)?;?")
+_TAGGED = lazy(r"^//\s*(?:go:build|\+build)\b")
 
 
 def _lines(change: ChangedFile) -> Iterator[TamperFinding]:

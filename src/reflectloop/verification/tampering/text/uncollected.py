@@ -5,19 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.result import ChangedFile, TamperFinding
 from reflectloop.verification.tampering.added import code, ending, stood
 from reflectloop.verification.tampering.text.reading import TestFileReading
 
 C = frozenset({"c", "cc", "cpp", "cxx"})
 _ENDINGS = tuple(f".{name}" for name in sorted(C))
-_WORD = re.compile(r"[A-Za-z_][\w.-]*")
-_REGISTERS = re.compile(
+_WORD = lazy(r"[A-Za-z_][\w.-]*")
+_REGISTERS = lazy(
     r"\b(?:(?:MU_|mu_)?(?:RUN_TEST|run_test)(?:_CASE|_GROUP|_SUITE)?|RUN_TEST_GROUP|TEST_RUN|ADD_TEST|CU_add_test|CU_ADD_TEST|"
     r"cmocka_unit_test\w*|unit_test\w*|tcase_add_\w*test|g_test_add_\w+|suite_add_tcase)\s*\(([^;{}()]{0,400})\)"
 )
-_CALL = re.compile(r"^[ \t]*(\w+)\s*\(\s*\)\s*;", re.MULTILINE)
-_NAME = re.compile(r"(?<![\"\w])[A-Za-z_]\w*(?![\"\w])")
+_CALL = lazy(r"^[ \t]*(\w+)\s*\(\s*\)\s*;", re.MULTILINE)
+_NAME = lazy(r"(?<![\"\w])[A-Za-z_]\w*(?![\"\w])")
 
 
 def look_at_lists(changes: Sequence[ChangedFile], context: Mapping[str, bytes]) -> Iterator[TamperFinding]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.result import DetectedCheck
 from reflectloop.verification.tools import record
 from reflectloop.verification.tools.project import ProjectPart
 
-_TEST_PROJECT = re.compile(r"Microsoft\.NET\.Test\.Sdk|\b(xunit|NUnit|MSTest)\b|<IsTestProject>\s*true", re.IGNORECASE)
+_TEST_PROJECT = lazy(r"Microsoft\.NET\.Test\.Sdk|\b(xunit|NUnit|MSTest)\b|<IsTestProject>\s*true", re.IGNORECASE)
 _ENV = {"DOTNET_CLI_TELEMETRY_OPTOUT": "1", "DOTNET_NOLOGO": "1"}
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.result import DetectedCheck
 from reflectloop.verification.tools import code_blocks, record
 from reflectloop.verification.tools.project import ProjectPart
@@ -14,19 +15,19 @@ from reflectloop.verification.tools.selectors import is_file, wanted
 _TESTS = r"(^|/)src/(\w*[tT]est)/.+\.(java|kt|groovy|scala)$"
 _GRADLE = ("settings.gradle", "settings.gradle.kts", "build.gradle", "build.gradle.kts")
 _ENDINGS = (".java", ".kt", ".groovy", ".scala")
-_INVOCATION = re.compile(r"[({\[]")  # `totals(int, int)[1]`, `totals{int, int}[1]`, `twice[2]`
-_XML_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-_XML_JUDGES = re.compile(
+_INVOCATION = lazy(r"[({\[]")  # `totals(int, int)[1]`, `totals{int, int}[1]`, `twice[2]`
+_XML_COMMENT = lazy(r"<!--.*?-->", re.DOTALL)
+_XML_JUDGES = lazy(
     r"surefire|failsafe|checkstyle|spotbugs|findbugs|pmd|jacoco|enforcer|compiler-plugin|spotless|pitest"
 )
-_XML_SWITCH = re.compile(
+_XML_SWITCH = lazy(
     r"<((?:[\w.-]*(?:skip|test|Test|failIfNo|checkstyle|jacoco)[\w.-]*)|testSourceDirectory|argLine)>([^<]*)</"
 )
-_GRADLE_HEAD = re.compile(
+_GRADLE_HEAD = lazy(
     r"(?i)\b(?:test\w*|check|jacoco\w*|checkstyle|detekt|ktlint|spotless|pmd|spotbugs|lint|lintOptions|sourceSets|"
     r"tasks\.\w+\([^)]*\)|withType[(<]\s*Test\W*|testOptions|allprojects|subprojects)[^{}\n;]{0,120}\{"
 )
-_GRADLE_LINE = re.compile(
+_GRADLE_LINE = lazy(
     r"(?i)\btest\.\w+|check\.dependsOn|ignoreFailures|useJUnit|useTestNG|enabled\s*=?\s*false|onlyIf|exclude|allWarningsAsErrors"
 )
 

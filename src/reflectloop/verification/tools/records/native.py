@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.result import DetectedCheck
 from reflectloop.verification.tools import code_blocks, record
 from reflectloop.verification.tools.project import ProjectPart
 from reflectloop.verification.tools.selectors import any_of
 
-_TESTS = re.compile(
-    r"^\s*(enable_testing|include\s*\(\s*CTest|add_test|\w+_discover_tests)\b", re.IGNORECASE | re.MULTILINE
-)
-_OFF = re.compile(r"^\s*option\s*\(\s*(\w*TEST\w*)\s+\"[^\"]*\"\s+OFF\s*\)", re.IGNORECASE | re.MULTILINE)
-_PYTHON_BUILD = re.compile(r"^build-backend\s*=\s*[\"'](scikit_build|py_build_cmake|mesonpy)", re.MULTILINE)
+_TESTS = lazy(r"^\s*(enable_testing|include\s*\(\s*CTest|add_test|\w+_discover_tests)\b", re.IGNORECASE | re.MULTILINE)
+_OFF = lazy(r"^\s*option\s*\(\s*(\w*TEST\w*)\s+\"[^\"]*\"\s+OFF\s*\)", re.IGNORECASE | re.MULTILINE)
+_PYTHON_BUILD = lazy(r"^build-backend\s*=\s*[\"'](scikit_build|py_build_cmake|mesonpy)", re.MULTILINE)
 # One check of two commands: the script is fixed, and the variable parts are its arguments.
 _CMAKE = 'cmake -S . -B "$0" "$@" && cmake --build "$0" --parallel 2'
 _CONFIGURE = "{ [ -x configure ] || autoreconf -i; } && ./configure && make"
@@ -23,14 +22,14 @@ _ENDINGS = (".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".txt", ".cmake")
 _MOST_OUTPUT = "1000000"  # bytes of each test
 _SOURCES = r"\.(c|cc|cpp|cxx|h|hpp|f90|s|S)$"
 
-_COMMENT = re.compile(r"#\[(=*)\[.*?\]\1\]|#[^\n]*", re.DOTALL)
-_COMMAND = re.compile(r"(\w+)\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
-_STEERS = re.compile(
+_COMMENT = lazy(r"#\[(=*)\[.*?\]\1\]|#[^\n]*", re.DOTALL)
+_COMMAND = lazy(r"(\w+)\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
+_STEERS = lazy(
     r"(?i)enable_testing|add_test|set_tests_properties|set_property|\w*discover_tests|add_custom_target|add_custom_command|"
     r"(?:add|target)_compile_(?:options|definitions)|add_definitions|configure_file|add_subdirectory|\w*add_(?:g|unit)?test\w*|ctest\w*|include"
 )
-_ABOUT_TESTS = re.compile(r"(?i)test|check|ctest|gtest|catch|-W|-fsanitize|/W\d|lint|tidy")
-_SWITCH = re.compile(r"(?i)(?:set|option|unset)\(\s*\w*(?:BUILD|ENABLE|WITH|SKIP|DISABLE|RUN)\w*TEST")
+_ABOUT_TESTS = lazy(r"(?i)test|check|ctest|gtest|catch|-W|-fsanitize|/W\d|lint|tidy")
+_SWITCH = lazy(r"(?i)(?:set|option|unset)\(\s*\w*(?:BUILD|ENABLE|WITH|SKIP|DISABLE|RUN)\w*TEST")
 
 
 def _find(part: ProjectPart) -> Iterator[DetectedCheck]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from itertools import islice
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.result import DetectedCheck
 from reflectloop.verification.tools import javascript, record
 from reflectloop.verification.tools.project import PackageScripts, ProjectPart
 from reflectloop.verification.tools.selectors import by_pattern, files_alone
 
-_IMPORTED = re.compile(r"""["']node:test["']""")
+_IMPORTED = lazy(r"""["']node:test["']""")
 _LOOKED_AT = 40  # number of test files read
 
 

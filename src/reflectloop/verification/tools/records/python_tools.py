@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.result import DetectedCheck
 from reflectloop.verification.tools import record
 from reflectloop.verification.tools.project import ProjectPart, at
 from reflectloop.verification.tools.record import Hint
 
-_EXTENSION = re.compile(r"\b(Extension\s*\(|ext_modules\s*=|cythonize\s*\(|cffi_modules\s*=)")
+_EXTENSION = lazy(r"\b(Extension\s*\(|ext_modules\s*=|cythonize\s*\(|cffi_modules\s*=)")
 
 
 def _find_extensions(part: ProjectPart, project_hints: list[Hint]) -> DetectedCheck | None:  # noqa: ARG001

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.result import DetectedCheck
 from reflectloop.verification.tools import record
 from reflectloop.verification.tools.json_values import dicts, number_of, table, text_of
 from reflectloop.verification.tools.project import ProjectPart
 from reflectloop.verification.tools.selectors import unchanged
 
-_TASK = re.compile(r"Rake::TestTask|Minitest::TestTask|\btask\s+:?[\"']?test\b")
+_TASK = lazy(r"Rake::TestTask|Minitest::TestTask|\btask\s+:?[\"']?test\b")
 
 
 def _find(part: ProjectPart) -> Iterator[DetectedCheck]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.result import DetectedCheck, Kind
 from reflectloop.verification.tools import record
 from reflectloop.verification.tools.json_values import table
 from reflectloop.verification.tools.project import PackageScripts, ProjectPart
 
-_STRICTNESS = re.compile(r"(?i)strict|^no[A-Z]|check|allow|isolated|exact|useUnknown|types$|typeRoots|plugins|jsx$")
+_STRICTNESS = lazy(r"(?i)strict|^no[A-Z]|check|allow|isolated|exact|useUnknown|types$|typeRoots|plugins|jsx$")
 
 
 def _find(part: ProjectPart, packed: PackageScripts) -> DetectedCheck | None:

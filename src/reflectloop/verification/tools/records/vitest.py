@@ -8,14 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from reflectloop.system import beneath
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.tools import code_blocks, javascript, record
 from reflectloop.verification.tools.selectors import by_pattern
 
 _LOADER = "--configLoader=runner"
 _NEEDED = {"vitest": (3, 1), "vite": (6, 1)}  # the first to know the option
-_NOT_FOR_IT = re.compile(r"\b(__dirname|__filename|require\s*\(|module\.exports)")
+_NOT_FOR_IT = lazy(r"\b(__dirname|__filename|require\s*\(|module\.exports)")
 _LARGEST = 1 << 20  # bytes of a configuration or a manifest
-_NUMBERS = re.compile(r"(\d+)\.(\d+)")
+_NUMBERS = lazy(r"(\d+)\.(\d+)")
 
 
 def _loader(folder: Path, modules: Sequence[Path]) -> tuple[str, ...]:

@@ -8,12 +8,13 @@ from fnmatch import fnmatch
 from pathlib import PurePosixPath
 from typing import Any
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.result import DetectedCheck
 from reflectloop.verification.tools import record
 from reflectloop.verification.tools.hints import hints, of_tool
 from reflectloop.verification.tools.project import ProjectPart, at, listed, table
 
-_TESTED = re.compile(r"#\[(\w+::)*(test|rstest|test_case|quickcheck)\b|\bproptest!|^\s*//[/!] ```\w*$", re.MULTILINE)
+_TESTED = lazy(r"#\[(\w+::)*(test|rstest|test_case|quickcheck)\b|\bproptest!|^\s*//[/!] ```\w*$", re.MULTILINE)
 # An example in documentation is named by its item: its line changes with every edit above it.
 _TEST = r"(?P<test>.+?)(?: \(line \d+\))?(?: - (?:should panic|compile(?: fail)?))?"
 _ENV = {"CARGO_TERM_COLOR": "never"}

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.reports import failure, report_builder
 from reflectloop.verification.reports.report_builder import ReportBuilder
 from reflectloop.verification.result import Outcome
 from reflectloop.verification.tools.json_values import number_of, text_of
 
-_LINE = re.compile(r" \(line \d+\)(?: - compile)?$")  # of an example in documentation
+_LINE = lazy(r" \(line \d+\)(?: - compile)?$")  # of an example in documentation
 _OUTCOMES: dict[str, Outcome] = {"ok": "passed", "failed": "failed", "ignored": "skipped", "timeout": "failed"}
 
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.reports import failure, identity, issues
 from reflectloop.verification.reports.report_builder import COLLECTION, ReportBuilder
 from reflectloop.verification.reports.runner import RunnerReading
 from reflectloop.verification.result import Outcome
 from reflectloop.verification.tools.json_values import text_of
 
-_TEST = re.compile(r"^\s*--- (?P<word>PASS|FAIL|SKIP|BENCH): (?P<name>\S+)")
-_PACKAGE = re.compile(
-    r"^(?P<word>ok|FAIL|\?|---)\s*\t(?P<name>\S+)(?:\t| )(?P<rest>.*)$|^(?P<bare>FAIL)\t(?P<only>\S+)$"
-)
-_LOOKS = re.compile(r"^(?:ok  |FAIL|\?   )\t\S+[\t ]|^--- (?:PASS|FAIL): \w+ \(", re.MULTILINE)
+_TEST = lazy(r"^\s*--- (?P<word>PASS|FAIL|SKIP|BENCH): (?P<name>\S+)")
+_PACKAGE = lazy(r"^(?P<word>ok|FAIL|\?|---)\s*\t(?P<name>\S+)(?:\t| )(?P<rest>.*)$|^(?P<bare>FAIL)\t(?P<only>\S+)$")
+_LOOKS = lazy(r"^(?:ok  |FAIL|\?   )\t\S+[\t ]|^--- (?:PASS|FAIL): \w+ \(", re.MULTILINE)
 _OUTCOMES: dict[str, Outcome] = {"PASS": "passed", "FAIL": "failed", "SKIP": "skipped", "BENCH": "passed"}
 _FRAME = ("=== ", "--- ", "FAIL", "ok  ", "PASS", "exit status")
 _BUILD = ("[build failed]", "[setup failed]")

@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.result import DetectedCheck
 from reflectloop.verification.tools import record
 from reflectloop.verification.tools.json_values import dicts, table, text_of
@@ -17,11 +18,9 @@ from reflectloop.verification.tools.python import ENDINGS, LOOKED_AT, TEST_FILE
 from reflectloop.verification.tools.record import Hint
 from reflectloop.verification.tools.selectors import unchanged
 
-_LOOKS_LIKE_IT = re.compile(
-    r"^\s*(import pytest|from pytest )|^(async )?def test_|^class Test\w*(\(\))?:", re.MULTILINE
-)
+_LOOKS_LIKE_IT = lazy(r"^\s*(import pytest|from pytest )|^(async )?def test_|^class Test\w*(\(\))?:", re.MULTILINE)
 _NEEDS = r"^(requirements|reqs?)[^/]*(/[^/]+)?\.(txt|in)$|^(Pipfile|setup\.py|setup\.cfg|pyproject\.toml|tox\.ini)$"
-_REQUIRED = re.compile(r"""^[\s"'\[]*pytest(\[[\w,]+\])?\s*([<>=~!;"',\]#].*)?$|["'\s]pytest["'<>=~]""", re.MULTILINE)
+_REQUIRED = lazy(r"""^[\s"'\[]*pytest(\[[\w,]+\])?\s*([<>=~!;"',\]#].*)?$|["'\s]pytest["'<>=~]""", re.MULTILINE)
 # Options that select tests; others (coverage, verbosity, workers) are not needed.
 _SELECTING = record.words("-m -k -c --ignore --deselect --doctest-glob --import-mode --pyargs --doctest-modules")
 _WITHOUT_VALUE = ("--pyargs", "--doctest-modules")

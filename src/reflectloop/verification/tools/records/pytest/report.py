@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.reports import failure, report_builder, runner
 from reflectloop.verification.reports.report_builder import COLLECTION, ReportBuilder
 from reflectloop.verification.reports.runner import RunnerReading
@@ -12,11 +13,9 @@ from reflectloop.verification.result import Counts, Outcome
 from reflectloop.verification.tools.json_values import text_of
 
 _COUNTED = r"\d+ (?:failed|passed|skipped|deselected|xfailed|xpassed|warnings?|errors?|rerun)"
-_SUM = re.compile(
-    rf"^(?:=+ )?((?:{_COUNTED}(?:, )?)+|no tests ran) in [\d.]+s(?: \([\d:, a-z]+\))?(?: =+)?$", re.MULTILINE
-)
-_NAMED = re.compile(r"^(FAILED|ERROR|XFAIL|XPASS|SKIPPED|PASSED) (\S.*)$")
-_LOUD = re.compile(
+_SUM = lazy(rf"^(?:=+ )?((?:{_COUNTED}(?:, )?)+|no tests ran) in [\d.]+s(?: \([\d:, a-z]+\))?(?: =+)?$", re.MULTILINE)
+_NAMED = lazy(r"^(FAILED|ERROR|XFAIL|XPASS|SKIPPED|PASSED) (\S.*)$")
+_LOUD = lazy(
     r"^(?:\[gw\d+\] \[ *\d+%\] )?(?P<first>PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)? ?(?P<id>\S+\.\w+::.+?)"
     r"(?: (?P<word>PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)(?: \(.*\))?(?: +\[ *\d+%\])?)?$"
 )
@@ -28,12 +27,12 @@ _OUTCOMES: dict[str, Outcome] = {
     "XFAIL": "xfailed",
     "XPASS": "xpassed",
 }
-_HEADER = re.compile(r"^_{3,} (?P<test>\S.*?) _{3,}$")
-_SECTION = re.compile(r"^=+ .* =+$|^=+$|^-+ .* -+$")
-_COLLECTING = re.compile(r"^ERROR collecting (\S+)$")
-_ABOUT = re.compile(r"^ERROR (?:at \w+ of )")
-_STOPPED = re.compile(r"^!+ (?:Interrupted: \d+ errors? during collection|.*collection) !+$", re.MULTILINE)
-_USAGE = re.compile(
+_HEADER = lazy(r"^_{3,} (?P<test>\S.*?) _{3,}$")
+_SECTION = lazy(r"^=+ .* =+$|^=+$|^-+ .* -+$")
+_COLLECTING = lazy(r"^ERROR collecting (\S+)$")
+_ABOUT = lazy(r"^ERROR (?:at \w+ of )")
+_STOPPED = lazy(r"^!+ (?:Interrupted: \d+ errors? during collection|.*collection) !+$", re.MULTILINE)
+_USAGE = lazy(
     r"^(?:ERROR: (?:file or directory not found|not found|usage|found no collectors).*|INTERNALERROR> .+|"
     r"ImportError while loading conftest .*|E +\w*Error: .*conftest.*)$",
     re.MULTILINE,
