@@ -22,12 +22,12 @@ from reflectloop.verification.stable_ids import HiddenIds, match_unstable_ids, r
 from reflectloop.workspace import carry
 from support import Answer, Repo, reflectloop
 
+pytestmark = pytest.mark.usefixtures("without_probing")
+
 TEST = """
 import unittest
 
 import pkg
-
-pytestmark = pytest.mark.usefixtures("without_probing")
 
 
 class T(unittest.TestCase):
