@@ -185,4 +185,12 @@ def test_tables_stand_in_columns_whatever_their_language(repo: Repo) -> None:
     table = seen[seen.index("") + 1 :]
     rows = [line for line in table if "已拦住" in line]
     assert {columns(row[: row.index("已拦住")]) for row in rows} == {31}
-    assert not [line for line in seen if "blocked" in line]
+    assert not [line for line in seen if "prevented" in line]
+
+
+def test_a_blocked_step_is_said_in_chinese_to_the_last_bracket(chinese: catalogue.Catalogue) -> None:
+    why = "3 attempts failed; the last: was said to be done, and no file differs"
+    said = "3 次尝试都失败；最后一次：声称已完成，但没有文件有差异"
+    assert chinese.line(f"NEEDS_INPUT: step 2 is blocked: {why}") == f"NEEDS_INPUT：步骤 2 被阻塞：{said}"
+    assert chinese.line(f"- [>] 2 写说明 (BLOCKED: {why})") == f"- [>] 2 写说明（BLOCKED：{said}）"
+    assert chinese.line("step 1: x (blocked, attempt 1)") == "步骤 1：x（阻塞，第 1 次尝试）"

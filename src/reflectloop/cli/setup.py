@@ -138,7 +138,7 @@ def _cell(attempt: EscapeTest, level: EscapeResults) -> str:
     if attempt.name in level.untried:
         word, colour = "not tried", "yellow"
     elif level.prevented[attempt.name]:
-        word, colour = "blocked", "green"
+        word, colour = "prevented", "green"
     else:
         word, colour = ("GOT OUT", "red") if attempt.since.rank <= level.wall.level.rank else ("–", "dim")
     shown = render.cell(word, 12)

@@ -25,6 +25,7 @@ _PATH_OR_LINE = re.compile(r"[\w./-]+(?::\d+)?")
 _PATH = re.compile(r"\S*/\S*|[A-Z][A-Z_ ]+")  # or an outcome
 _SIGNS = {"; ": "；", " ": ""}
 _SIGN = re.compile(r"; | (?=\()")
+_LAST_CLAUSE = r";\ (.*?)"
 _SHELL = re.compile(r"[$<>|&]|(?<!\[)\"(?!\])")  # signs of a shell, and quotes that are none of a list
 _ENTRY = re.compile(r'("(?:[^"\\]|\\["\\nt])*") = ("(?:[^"\\]|\\["\\nt])*")')
 _FENCE = "```"
@@ -113,9 +114,15 @@ class Catalogue:
             if pattern is None:
                 pattern = self._patterns[message.pattern] = re.compile(message.pattern, re.DOTALL)
             match = pattern.fullmatch(text)
-            if match and not (is_labelled and _holds_label(message, match)):
+            if match and not (is_labelled and _holds_label(message, match)) and self._ends_well(message, match):
                 return self._filled(message, match)
         return None
+
+    def _ends_well(self, message: _Message, match: re.Match[str]) -> bool:
+        """Return False if what follows the last `; ` is no message, since the text before it may hold one, too."""
+        if not message.pattern.endswith(_LAST_CLAUSE) or not message.fields[-1].isupper():
+            return True
+        return self._edge(match[len(message.fields)]) is not None
 
     def _filled(self, message: _Message, match: re.Match[str]) -> str:
         values = {
@@ -178,7 +185,8 @@ class Catalogue:
         if text.startswith("| ") and text.endswith(" |"):
             return self._joined(text[2:-2], " | ", " | ", words=True, around=("| ", " |"))
         label, sign, rest = text.partition(": ")
-        known = self._edge(rest) if sign and not _SHELL.search(label) else None
+        is_open = label.count("(") > label.count(")")  # the sign stands in brackets
+        known = self._edge(rest) if sign and not is_open and not _SHELL.search(label) else None
         if known is not None:
             return f"{self._label(label, words=words) or self._words.get(label) or label}：{known}"
         clauses = not _SHELL.search(text)  # which may be a command, and stays whole
