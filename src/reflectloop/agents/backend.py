@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from reflectloop.fileops.response import Response
 from reflectloop.sandbox.sandbox import Box
-from reflectloop.terms import Role
+from reflectloop.terms import Role, wrong_shape
 
 Json = dict[str, Any]
 # Executes FileOps ops for an agent that cannot edit files itself: validated, journalled, all or nothing.
@@ -73,7 +73,11 @@ class AgentRequest:
         try:
             self.answer.model_validate(data)
         except ValidationError as fault:
-            return [f"{'.'.join(map(str, error['loc'])) or '(top)'}: {error['msg']}" for error in fault.errors()]
+            return [
+                f"{'.'.join(map(str, error['loc'])) or '(top)'}: "
+                + wrong_shape(error["type"], error.get("ctx", {}), error["msg"])
+                for error in fault.errors()
+            ]
         return []
 
 

@@ -15,6 +15,7 @@ from reflectloop.plan import drafts, strict_yaml
 from reflectloop.plan import load as plans
 from reflectloop.plan.model import Plan
 from reflectloop.plan.order import sequence
+from reflectloop.terms import wrong_shape
 
 _TEXTS = ("", ".md", ".markdown", ".txt")  # may hold a [PLAN]
 
@@ -41,9 +42,9 @@ def read(path: Path) -> ProposedPlan:
     try:
         return of_design(PlanDesign.model_validate(content))
     except ValidationError as fault:
+        shapes = ((error, wrong_shape(error["type"], error.get("ctx", {}), error["msg"])) for error in fault.errors())
         faults = tuple(
-            Fault(".".join(map(str, error["loc"])), None, error["msg"].removeprefix("Value error, "), InvalidInput.code)
-            for error in fault.errors()
+            Fault(".".join(map(str, error["loc"])), None, message, InvalidInput.code) for error, message in shapes
         )
         raise InvalidInput(
             f"{path} is no design: {faults[0]}", next_step=f"correct {path}", faults=faults[1:]

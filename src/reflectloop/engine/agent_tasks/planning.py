@@ -31,6 +31,7 @@ from reflectloop.workspace.folders import Folders, open_project_dirs
 _ENDED = (TaskState.DONE, TaskState.ABORTED)
 DESIGNS = "designs"
 _CALLS = "asked.json"
+_ABORT = "reflectloop abort --reason TEXT"
 
 
 class PlanningResult(NamedTuple):
@@ -113,7 +114,7 @@ def _refuse_running(folders: Folders) -> None:
             continues = "reflectloop retry --reason TEXT"
         raise InvalidInput(
             f"task {task.id} is {task.state}: a plan that is not done is not overwritten",
-            next_step=" or: ".join(filter(None, (continues, "reflectloop abort --reason TEXT"))),
+            next_step=f"{continues}; or: {_ABORT}" if continues else _ABORT,
         )
 
 

@@ -20,7 +20,7 @@ from reflectloop.system.patterns import lazy
 from reflectloop.terms import Role
 from reflectloop.workspace.record_tree import Unrecordable
 
-UNANSWERED = "did not answer"
+UNANSWERED = "did not answer"  # a part of the reason below
 FINDINGS = "findings.md"
 _NOT_AUTHORISED = lazy(r"(?i)\b(?:40[13]|unauthori[sz]ed|forbidden|invalid (?:x-)?api.key|authentication)\b")
 _OUT_OF_TURNS = ("MAX_ITER",)
@@ -87,7 +87,7 @@ def _prompt(pool: AgentPool, task: AgentTask) -> str:
 
 def _unanswered(who: str, reply: Reply) -> AgentAnswer:
     """Ask a person if another attempt would end the same way: a right is missing, or all turns were used."""
-    reason = f"{who} {UNANSWERED}: {reply.status}: {reply.reason}"[:_LONGEST]
+    reason = f"{who} did not answer: {reply.status}: {reply.reason}"[:_LONGEST]
     hopeless = reply.reason.startswith(_OUT_OF_TURNS) or _NOT_AUTHORISED.search(reply.reason)
     if hopeless:
         question = f"{reason}; see: reflectloop agents --check"[:_LONGEST]
