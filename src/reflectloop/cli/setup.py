@@ -138,7 +138,8 @@ def _cell(attempt: EscapeTest, level: EscapeResults) -> str:
     if attempt.name in level.untried:
         word, colour = "not tried", "yellow"
     elif level.prevented[attempt.name]:
-        word, colour = "prevented", "green"
+        # A control is work that must succeed, in brackets; its harm is that it does not.
+        word, colour = "worked" if attempt.name.startswith("(") else "prevented", "green"
     else:
         word, colour = ("GOT OUT", "red") if attempt.since.rank <= level.wall.level.rank else ("–", "dim")
     shown = render.cell(word, 12)
