@@ -16,6 +16,8 @@ from scripted_task import BROKEN, CHECK, DESIGN, DONE, PASSES, RIGHT, Crew
 from support import Repo, start, wait_until
 from warm import Engine
 
+pytestmark = pytest.mark.usefixtures("without_probing")
+
 # Where a command in the box would not see a gate open, there is none.
 OPEN = '[box]\nstrongest = "workspace"\n'
 FIRST = {"title": "Note it", "commands": ["echo noted >> notes.txt"], "checks": ["test -s notes.txt"]}
@@ -28,8 +30,6 @@ WRONG = {**DONE, "approach": "a comment"}
 # Another agent, which remembers nothing of the one before and works with hands of its own.
 OTHER = """
 import json, pathlib, sys
-
-pytestmark = pytest.mark.usefixtures("without_probing")
 json.load(sys.stdin)
 pathlib.Path("calc.py").write_text({right!r})
 print(json.dumps({{"data": {done!r}}}))

@@ -15,6 +15,8 @@ from reflectloop.verification.observe.channel import read_events
 from reflectloop.verification.result import DetectedCheck, VerificationResult
 from support import Answer, Repo, reflectloop
 
+pytestmark = pytest.mark.usefixtures("without_probing")
+
 WRONG = "\n\ndef add(a, b):\n    return a - b\n"
 TEST = "from calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n\n\ndef test_zero():\n    assert add(0, 0) == 0\n"
 CASES = (
@@ -24,8 +26,6 @@ CASES = (
 )
 FORGED = """
 import glob, os, sys
-
-pytestmark = pytest.mark.usefixtures("without_probing")
 REPORT = next(word.partition("=")[2] for word in sys.argv if word.startswith("--junitxml="))
 TEXT = ('<testsuites><testsuite name="pytest">'
     '<testcase classname="test_calc" name="test_add" file="test_calc.py"/>'
