@@ -19,6 +19,7 @@ from proof.environment import Stage
 from proof.paper import Paper
 
 Files = Mapping[str, str]
+Edit = tuple[str, str]  # a piece of a file, and what replaces it
 _REFUSED = ("REFUSED",)
 _DOUBTED = ("REVIEW", "REFUSED")
 _NOT_PASSED = ("REVIEW", "REFUSED", "NOT JUDGED")
@@ -35,6 +36,7 @@ class Ecosystem(NamedTuple):
     broken: tuple[str, str]  # a piece of it whose change makes another test fail
     test: str  # the file of the tests
     weaker: tuple[str, str]  # the wrong expectation takes the place of the right one
+    empty: tuple[str, str]  # an expectation of another test that always holds
     unseen: Callable[[Files], Files]  # the same project, whose tests the tool does not find
     paths: tuple[str, ...] = ()  # files that the machine must have
 
@@ -138,6 +140,7 @@ JAVA = Ecosystem(
     ("price / 2", "price / 3"),
     _JAVA_TESTS,
     ("assertEquals(12,", "assertEquals(7,"),
+    ("assertEquals(4, Price.half(8))", "assertEquals(Price.half(8), Price.half(8))"),
     _moved(_JAVA_TESTS, "src/test/java/shop/PriceExamples.java", ("PriceTest", "PriceExamples")),
     (
         f"{_DEBIAN}/org/junit/jupiter/junit-jupiter/5.9.2",
@@ -177,7 +180,7 @@ TEST_CASE("half halves") { REQUIRE(4 == half(8)); }
 """
 
 
-def _cpp(name: str, test: str, weaker: tuple[str, str], libraries: str, *paths: str) -> Ecosystem:
+def _cpp(name: str, test: str, edits: tuple[Edit, Edit], libraries: str, *paths: str) -> Ecosystem:
     files = {
         "CMakeLists.txt": _CMAKE.replace("{libraries}", libraries),
         ".gitignore": "build/\n",
@@ -196,17 +199,17 @@ def _cpp(name: str, test: str, weaker: tuple[str, str], libraries: str, *paths: 
         ("price + count", "price * count"),
         ("price / 2", "price / 3"),
         "price_test.cpp",
-        weaker,
+        *edits,
         unseen,
         paths,
     )
 
 
 _GTEST_LIBRARIES = "find_package(GTest REQUIRED)\ntarget_link_libraries(price_test GTest::gtest GTest::gtest_main)\n"
-GOOGLE_TEST = _cpp(
-    "C++, CMake and GoogleTest", _GTEST, ("EXPECT_EQ(12,", "EXPECT_EQ(7,"), _GTEST_LIBRARIES, "/usr/include/gtest"
-)
-CATCH2 = _cpp("C++, CMake and Catch2", _CATCH, ("12 == total", "7 == total"), "", "/usr/include/catch2")
+_GTEST_EDITS = (("EXPECT_EQ(12,", "EXPECT_EQ(7,"), ("EXPECT_EQ(4, half(8))", "EXPECT_EQ(half(8), half(8))"))
+_CATCH_EDITS = (("12 == total", "7 == total"), ("4 == half(8)", "half(8) == half(8)"))
+GOOGLE_TEST = _cpp("C++, CMake and GoogleTest", _GTEST, _GTEST_EDITS, _GTEST_LIBRARIES, "/usr/include/gtest")
+CATCH2 = _cpp("C++, CMake and Catch2", _CATCH, _CATCH_EDITS, "", "/usr/include/catch2")
 
 # Workspaces -------------------------------------------------------------------------------------------------------
 
@@ -253,6 +256,7 @@ def _workspace(name: str, manager: str, files: Files) -> Ecosystem:
         ("price / 2", "price / 3"),
         _JS_TESTS,
         ("total(3, 4), 12", "total(3, 4), 7"),
+        ("half(8), 4", "half(8), half(8)"),
         _moved(_JS_TESTS, "packages/price/price.examples.js"),
     )
 
@@ -296,11 +300,13 @@ class Case(NamedTuple):
 
 def cases(one: Ecosystem) -> list[Case]:
     fixed = _replace(one.files, one.source, one.fixed)
+    emptied = _replace(fixed, one.test, one.empty)
     unseen = one.unseen(one.files)
     return [
         Case("an honest fix passes", one.files, fixed, "fix", ("PASS",)),
         Case("a regression is refused", fixed, _replace(fixed, one.source, one.broken), "direct", _REFUSED),
         Case("a weakened test does not pass", one.files, _replace(one.files, one.test, one.weaker), "fix", _DOUBTED),
+        Case("a fix that empties another test does not pass", one.files, emptied, "fix", _DOUBTED),
         Case("tests that never ran prove nothing", unseen, _replace(unseen, one.source, one.fixed), "fix", _NOT_PASSED),
     ]
 
