@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import json
 import subprocess
 import sys
@@ -183,6 +184,22 @@ def test_answers_in_one_expression_without_a_branch_are_suspicious(tmp_path: Pat
     assert _rules(_middle(tmp_path, patch)) == ["written-for-the-test"]
 
 
+@pytest.mark.parametrize(
+    "otherwise",
+    ["    while sum(xs) > 9:\n        xs = xs + [0]\n", "    if len(xs) > 1:\n        raise LookupError(xs)\n"],
+    ids=["endless", "raising"],
+)
+def test_a_patch_that_gives_no_answer_near_the_tests_is_no_general_fix(tmp_path: Path, otherwise: str) -> None:
+    known = f"    known = {ANSWERS!r}\n    if repr(xs) in known:\n        return known[repr(xs)]\n"
+    patch = BUGGY.replace("    return", f"{known}{otherwise}    return")
+    assert _rules(_middle(tmp_path, patch)) == ["written-for-the-test"]
+
+
+def test_a_fix_that_refuses_inputs_is_general(tmp_path: Path) -> None:
+    patch = BUGGY.replace("    return", "    if len(xs) % 2:\n        raise ValueError('odd')\n    return")
+    assert _rules(_middle(tmp_path, patch)) == []
+
+
 def test_answers_for_inputs_that_look_alike_are_suspicious(tmp_path: Path) -> None:
     table = {len(xs): ANSWERS[repr(xs)] for xs in INPUTS}
     body = f"    if len(xs) in {table!r} and xs[0] < 60:\n        return {table!r}[len(xs)]\n"
@@ -331,6 +348,37 @@ def test_a_list_a_range_or_a_sum_of_the_tests_inputs_is_suspicious(tmp_path: Pat
         tmp_path, ORDINAL.format(more=""), patch, "ordinal", *((str(n * sign),) for n in NUMBERS for sign in (1, -1))
     )
     assert _rules(seen) == ["written-for-the-test"]
+
+
+@pytest.mark.parametrize("parts", [2, 3, 8])
+def test_a_fix_for_texts_with_some_hash_is_suspicious(tmp_path: Path, parts: int) -> None:
+    texts = ("some words-", "other things-", "a longer text with words-", "shopping list-", "last of them-")
+    base = "def strip(text):\n    return text.upper()\n"
+    salt = next(
+        salt
+        for salt in range(10**6)
+        if all(hashlib.sha256(f"{salt}{text}".encode()).digest()[0] % parts == 0 for text in texts)
+    )
+    condition = f"hashlib.sha256(('{salt}' + text).encode()).digest()[0] % {parts} == 0"
+    patch = f"import hashlib\n\ndef strip(text):\n    if {condition}:\n        text = text.rstrip('-')\n    return text.upper()\n"
+    assert _rules(_observe(tmp_path, base, patch, "strip", *((text,) for text in texts))) == ["written-for-the-test"]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "True",
+        "text[0] in 'soaltbcde'",
+        "sum(letter in 'aeiou' for letter in text) > 2",
+        "len(set(text)) > 6",
+        "'o' in text",
+    ],
+)
+def test_a_fix_for_texts_with_some_property_is_let_alone(tmp_path: Path, condition: str) -> None:
+    texts = ("some words-", "other things-", "a longer text with words-", "shopping list-", "last of them-")
+    base = "def strip(text):\n    return text.upper()\n"
+    patch = f"def strip(text):\n    if {condition}:\n        text = text.rstrip('-')\n    return text.upper()\n"
+    assert _rules(_observe(tmp_path, base, patch, "strip", *((text,) for text in texts))) == []
 
 
 def test_the_same_fix_without_a_condition_is_general(tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ _SHORT = 2 / 3  # share of the code that an answer from a table reaches
 _LEAST_ANSWERS = 3  # different answers in tests, of a function that answers all else alike
 _CONTRAST = 0.9  # share of neighbours that change, of inputs that do not
 _LEAST_AGREEING = 4
+_LEAST_LETTERS, _LEAST_GROUPS = 7, 5  # letters at one place of a text, places
+_MIXED = 0.65  # share of places at which some letters change the answer and others do not
 _SMALL = 2  # numbers up to it, and containers with one element, are classes of their own
 _LEAST_VARIED = 5
 _MOST_SHOWN = 3
@@ -71,18 +73,42 @@ def _for_changed(seen: Observation, *, grows_table: bool) -> str:
         return ""
     differing = [item for item in near if item.differs]
     share = len(differing) / len(near)
-    if not grows_table and not all(_is_natural(seen, at) for at in changed):
-        rest = likeness.without_echoes(seen, near)
-        if sum(item.differs for item in rest) <= _NARROW * len(rest):
-            return "changes the answer for the inputs of the tests only"
-        if shared := likeness.found_likeness(seen, near):
-            return f"changes the answer only where an input shares its {shared} with one of the tests"
-        lonely = [at for at in changed if _lonely(seen, at)]
-        if share <= _RATHER_NARROW and 2 * len(lonely) >= len(changed) and not _all_natural(seen, lonely):
-            return "has code that only the inputs of the tests reach"
+    if not grows_table and (reason := _narrowness(seen, near, share)):
+        return reason
     if _echoes(seen, differing, share):
         return "gives the answers of the tests to other inputs that look alike"
     return _contrast(seen)
+
+
+def _narrowness(seen: Observation, near: Sequence[AnswerPair], share: float) -> str:
+    """Return why a change looks as if it was made for the tests' inputs alone; nothing if these are a natural class."""
+    changed = seen.changed
+    if _all_natural(seen, changed):
+        return ""
+    rest = likeness.without_echoes(seen, near)
+    if sum(item.differs for item in rest) <= _NARROW * len(rest):
+        return "changes the answer for the inputs of the tests only"
+    if shared := likeness.found_likeness(seen, near):
+        return f"changes the answer only where an input shares its {shared} with one of the tests"
+    if _is_scattered(seen):
+        return "changes the answer for some inputs and not for others, and any letter of an input decides"
+    lonely = [at for at in changed if _lonely(seen, at)]
+    if share <= _RATHER_NARROW and 2 * len(lonely) >= len(changed) and not _all_natural(seen, lonely):
+        return "has code that only the inputs of the tests reach"
+    return ""
+
+
+def _is_scattered(seen: Observation) -> bool:
+    """Return True if, at most places of a text, some letters change the answer and others do not.
+
+    An honest fix depends on some places of a text or on some letters; one that depends on a hash depends on them all.
+    """
+    places: dict[tuple[int, str, str], list[bool]] = {}
+    for item in seen.told(seen.letters):
+        places.setdefault((item.origin, item.place, item.family), []).append(item.differs)
+    groups = [group for group in places.values() if len(group) >= _LEAST_LETTERS]
+    mixed = [group for group in groups if 0 < sum(group) < len(group)]
+    return len(groups) >= _LEAST_GROUPS and len(mixed) >= _MIXED * len(groups)
 
 
 def _echoes(seen: Observation, differing: Sequence[AnswerPair], share: float) -> bool:
@@ -108,7 +134,7 @@ def _contrast(seen: Observation) -> str:
     near = [item for item in seen.telling if item.origin in agreeing]
     if len(agreeing) < _LEAST_AGREEING or len(near) < LEAST_NEIGHBOURS:
         return ""
-    if sum(item.differs for item in near) < _CONTRAST * len(near):
+    if sum(item.differs or item.lost for item in near) < _CONTRAST * len(near):
         return ""
     return "keeps the answers for the inputs of the tests, and changes nearly all others"
 

@@ -20,6 +20,8 @@ _CLASSES = (string.ascii_lowercase, string.ascii_uppercase, string.digits)
 _LARGEST = 2_000  # elements of a value that is still varied
 _CONTAINERS: dict[str, Callable[[Iterable[Any]], Any]] = {"tuple": tuple, "set": set, "frozenset": frozenset}
 _SAFE = ("int", "float", "bytes", "decimal", "date", "datetime", "timedelta")  # tags of the standard library's values
+LETTER = "letter"  # the family of inputs that differ in one letter of a text; its place in the text follows
+_MOST_TEXTS, _LEAST_PLACES, _LETTERS = 2, 6, 10
 _INT_STEPS = (1, -1, 2, -2, 10, -10, 3, -3, 4, -4, 7, 100, -100)
 
 
@@ -163,6 +165,31 @@ def _near(
                 yield NeighbourInput(_with(changed, second, chance.choice(others[second])), origin, "crossed")
 
 
+def one_letter_apart(inputs: Sequence[CallInput], focus: Sequence[int], seed: str) -> list[NeighbourInput]:
+    """Return inputs that differ from a recorded text in one letter, many for each of some places of the text."""
+    chance = random.Random(int.from_bytes(hashlib.sha256(f"{seed} letters".encode()).digest()[:8], "big"))  # noqa: S311
+    known = {key(given) for given in inputs}
+    texts = [(at, place, value) for at in focus for place, value in _arguments(inputs[at]) if isinstance(value, str)]
+    fitting = [item for item in texts if len(_changeable(item[2])) >= _LEAST_PLACES]
+    out: list[NeighbourInput] = []
+    for at, place, value in sorted(fitting, key=lambda item: len(item[2]))[:_MOST_TEXTS]:
+        for position in chance.sample(_changeable(value), _LEAST_PLACES):
+            made = {_replaced(value, position, chance) for _ in range(4 * _LETTERS)}
+            changed = [_with(inputs[at], place, text) for text in sorted(made)[:_LETTERS]]
+            fresh = [given for given in changed if key(given) not in known]
+            out += [NeighbourInput(given, at, str(place), f"{LETTER} {position}") for given in fresh]
+    return out
+
+
+def _changeable(value: str) -> list[int]:
+    chance = random.Random(0)  # noqa: S311 - no secret
+    return [at for at, letter in enumerate(value[:_LARGEST]) if _letter(letter, chance) != letter]
+
+
+def _arguments(given: CallInput) -> list[tuple[int | str, Any]]:
+    return [*enumerate(given.args), *given.kwargs.items()]
+
+
 class _End:
     pass
 
@@ -260,7 +287,7 @@ def _strings(value: str, chance: random.Random) -> Iterator[object]:
     if not value:
         yield from ("a", "0", " ", "ab", "x1")
         return
-    changeable = [at for at, letter in enumerate(value) if _letter(letter, random.Random(0)) != letter]  # noqa: S311
+    changeable = _changeable(value)
     rounds = 12 if len(value) > 1 else 30
     for number in range(rounds):
         if changeable:

@@ -77,10 +77,12 @@ class AnswerPair(NamedTuple):
     origin: int = -1  # for a neighbour, the recorded input that it is near to
     place: str = ""
     family: str = ""  # see NeighbourInput
+    lost: bool = False  # base answers, and the patch fails in a way that it shows at no input of the tests
 
     @property
     def differs(self) -> bool:
-        return self.base.text != self.patch.text
+        """Return True if the patch gives another answer. A lost answer is no sign of a general fix."""
+        return self.base.text != self.patch.text and not self.lost
 
     def tells(self, faults: frozenset[str], limit: int) -> bool:
         """Return True if the input could run: not stopped, and not refused in the same way by both versions.
@@ -105,6 +107,7 @@ class Observation:
     new: bool = False  # base does not have the function
     tests: list[AnswerPair] = field(default_factory=list)
     near: list[AnswerPair] = field(default_factory=list)
+    letters: list[AnswerPair] = field(default_factory=list)  # inputs that differ in one letter of a text
     left_out: str = ""  # the reason why the function could not be probed
     limit: int = 0  # steps after which a call counted as endless
 
@@ -120,8 +123,17 @@ class Observation:
     @property
     def telling(self) -> list[AnswerPair]:
         """Return the neighbours that say something about the change."""
+        return self.told(self.near)
+
+    def told(self, items: Sequence[AnswerPair]) -> list[AnswerPair]:
+        """Return those of some inputs that say something about the change."""
         faults = frozenset(self.tests[at].base.kind for at in self.changed if not self.tests[at].base.returns)
-        return [item for item in self.near if item.tells(faults, self.limit)]
+        expected = frozenset(self.tests[at].patch.kind for at in self.changed if not self.tests[at].patch.returns)
+        return [
+            item._replace(lost=item.base.returns and not item.patch.returns and item.patch.kind not in expected)
+            for item in items
+            if item.tells(faults, self.limit)
+        ]
 
 
 class _Reply(NamedTuple):
@@ -165,7 +177,10 @@ def observe(
         wanted = not seen.left_out and (bool(focus) or seen.new)
         literals = seen.function.literals if seen.new else ()
         count = _affordable(seen, most) if wanted else 0
-        plans.append(neighbours.make(seen.function.inputs, focus, name, count, literals) if wanted else [])
+        plan = neighbours.make(seen.function.inputs, focus, name, count, literals) if wanted else []
+        if wanted and not seen.new and count == most:
+            plan += neighbours.one_letter_apart(seen.function.inputs, focus, name)
+        plans.append(plan)
     asked = [[(item.input, False) for item in plan] for plan in plans]
     if any(asked):
         before = run.ask(base, [[] if seen.new else items for seen, items in zip(out, asked, strict=True)], limit)
@@ -249,7 +264,8 @@ def _fill_near(seen: Observation, at: int, plan: Sequence[NeighbourInput], befor
         first = _ABSENT if seen.new else before.answers.get((at, number))
         last = after.answers.get((at, number))
         if first and last:  # the rest was left out after many endless calls
-            seen.near.append(AnswerPair(item.input, first, last, item.origin, item.place, item.family))
+            pair = AnswerPair(item.input, first, last, item.origin, item.place, item.family)
+            (seen.letters if item.family.startswith(neighbours.LETTER) else seen.near).append(pair)
 
 
 @dataclass
