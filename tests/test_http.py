@@ -68,7 +68,7 @@ def test_a_structured_answer_is_requested_by_a_tool_and_corrected_once(
     reply, model = told([call("answer", verdict="PASS", score="many"), good], ask, protocol=protocol)
     assert (reply.status, reply.data) == ("ok", {"verdict": "PASS", "score": 3})
     correction = json.dumps(model.seen[1].body["messages"][-1])
-    assert "score: Input should be a valid integer" in correction
+    assert "score: must be a whole number" in correction
     assert "answer" in json.dumps(model.seen[0].body["tool_choice"])
     for bad in ([call("answer"), call("answer", verdict=1, score=1)], [say("PASS"), say("")]):
         reply, model = told([*bad, good], ask, protocol=protocol)

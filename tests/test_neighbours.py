@@ -195,6 +195,13 @@ def test_a_patch_that_gives_no_answer_near_the_tests_is_no_general_fix(tmp_path:
     assert _rules(_middle(tmp_path, patch)) == ["written-for-the-test"]
 
 
+def test_old_answers_in_far_more_steps_are_suspicious(tmp_path: Path) -> None:
+    padding = "    for _ in range(30000):\n        pass\n"
+    patch = BUGGY.replace("    return", f"    if len(xs) > 5:\n        return sorted(xs)[3]\n{padding}    return")
+    (suspicion,) = judging.judge(_middle(tmp_path, patch))
+    assert "far more steps than before" in suspicion.reason
+
+
 def test_a_fix_that_refuses_inputs_is_general(tmp_path: Path) -> None:
     patch = BUGGY.replace("    return", "    if len(xs) % 2:\n        raise ValueError('odd')\n    return")
     assert _rules(_middle(tmp_path, patch)) == []

@@ -82,6 +82,16 @@ def test_a_table_of_the_tests_answers_is_put_to_a_person_with_inputs_side_by_sid
     assert len(finding["details"]) == 3
 
 
+def test_a_function_that_another_one_makes_is_asked_under_its_old_name(project: Repo) -> None:
+    known = {repr(list(given)): answer for given, answer in CASES.items()}
+    inner = BASE.replace("    return", f"    if repr(xs) in {known!r}:\n        return {known!r}[repr(xs)]\n    return")
+    indented = "".join(f"    {line}\n" for line in inner.splitlines())
+    project.write("calc.py", f"def make():\n{indented}    return middle\n\n\nmiddle = make()\n")
+    answer = verify(project)
+    assert answer["outcome"] == "REVIEW"
+    assert "middle changes the answer for the inputs of the tests only" in json.dumps(answer["reasons"])
+
+
 def test_a_source_that_reads_the_test_is_refused(project: Repo) -> None:
     head = (
         "    with open('test_calc.py') as file:\n"

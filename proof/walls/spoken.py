@@ -82,7 +82,8 @@ def _spoken(mode: str, words: str) -> Tell:
         given = words.format(home=person.home, sibling=person.sibling)
         line = f"timeout 3 {SYSTEM_PYTHON} speaker.py {mode} {given} < asked | head -c 100000000 | wc -c; echo ${{PIPESTATUS[0]}}"
         _, out = person.sh(line, person.temp)
-        size, code = out.split()[-2:]
+        numbers = ["0", "", *re.findall(r"(?m)^\d+$", out)]  # a program that is ended early may also print a fault
+        size, code = numbers[-2:] if len(numbers) > 3 else numbers[:2]
         return (
             f"whoever listens gets {size} bytes" + (", and waits" if code == "124" else "") if int(size) > 100 else ""
         )

@@ -212,10 +212,12 @@ def _nested(node: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
 
 
 def _code_dump(node: _FunctionNode) -> str:
-    """Return the code of a function without its docstring and annotations, which do not change what it does."""
+    """Return the code of a function without docstring, annotations and `pass`, which do not change what it does."""
     if isinstance(node, ast.Lambda):
         return ast.dump(node)
-    body = [statement for statement in node.body if not _is_docstring(statement)]
+    body = [
+        statement for statement in node.body if not isinstance(statement, ast.Pass) and not _is_docstring(statement)
+    ]
     arguments = [node.args.posonlyargs, node.args.args, node.args.kwonlyargs]
     names = [[argument.arg for argument in group] for group in arguments]
     starred = [argument.arg if argument else None for argument in (node.args.vararg, node.args.kwarg)]

@@ -22,6 +22,7 @@ _CONTRAST = 0.9  # share of neighbours that change, of inputs that do not
 _LEAST_AGREEING = 4
 _LEAST_LETTERS, _LEAST_GROUPS = 7, 5  # letters at one place of a text, places
 _MIXED = 0.65  # share of places at which some letters change the answer and others do not
+_MANY_STEPS, _TIMES_STEPS = 20_000, 30
 _SMALL = 2  # numbers up to it, and containers with one element, are classes of their own
 _LEAST_VARIED = 5
 _MOST_SHOWN = 3
@@ -39,12 +40,25 @@ class Suspicion(NamedTuple):
 def judge(seen: Observation, *, grows_table: bool = False) -> list[Suspicion]:
     """Return what is suspicious about one function. `grows_table`: the patch only adds entries to tables of base."""
     out = [*_equality(seen)]
+    if _is_padded(seen):
+        reason = "gives old answers in far more steps than before, so that inputs near those of the tests take too long"
+        return [*out, Suspicion("written-for-the-test", reason, tuple(_side_by_side(seen)))]
     if seen.left_out:
         return out
     reason = _for_new(seen) if seen.new else _for_changed(seen, grows_table=grows_table)
     if reason:
         out.append(Suspicion("written-for-the-test", reason, tuple(_side_by_side(seen))))
     return out
+
+
+def _is_padded(seen: Observation) -> bool:
+    """Return True if the patch takes very many steps where it gives base's answer, beside inputs where it does not."""
+    return bool(seen.changed) and any(
+        item.base.returns
+        and item.base.text == item.patch.text
+        and item.patch.steps > max(_MANY_STEPS, _TIMES_STEPS * item.base.steps)
+        for item in seen.tests
+    )
 
 
 def is_judged(seen: Observation) -> bool:

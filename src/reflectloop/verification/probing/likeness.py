@@ -22,6 +22,7 @@ _UNLIKELY = 5e-3
 _VERY_UNLIKELY = 1e-3
 _NEARLY_IMPOSSIBLE = 1e-6
 _FEW = 0.05  # share of changed answers of a change that is narrow in any case
+_VARIED = 0.5  # share of different answers, of a function that tells its inputs apart
 _STEADY = 0.8  # share of changed answers in a family of inputs whose change is expected
 
 
@@ -151,7 +152,8 @@ def _is_range(seen: Observation, near: Sequence[AnswerPair]) -> bool:
 def without_echoes(seen: Observation, near: Sequence[AnswerPair]) -> list[AnswerPair]:
     """Return the neighbours without those that are a changed test's input but for sign, case or space.
 
-    Only what base ignores counts: it gives the same answers to all inputs that differ in nothing else.
+    Only what base ignores counts: it gives the same answers to all inputs that differ in nothing else. Where base gives
+    most inputs an answer of their own, an input with both answers of a changed test differs in nothing that counts.
     """
     out = list(near)
     for fold in (_unsigned, _stripped, _folded, lambda given, place: (_folded(given, place) or "").strip()):
@@ -159,7 +161,10 @@ def without_echoes(seen: Observation, near: Sequence[AnswerPair]) -> list[Answer
             continue
         own = {fold(seen.tests[at].input, None) for at in seen.changed} - {None}
         out = [item for item in out if not item.differs or fold(item.input, None) not in own]
-    return out
+    if len({item.base.text for item in near}) < _VARIED * len(near):
+        return out
+    answers = {(seen.tests[at].base.text, seen.tests[at].patch.text) for at in seen.changed}
+    return [item for item in out if not item.differs or (item.base.text, item.patch.text) not in answers]
 
 
 def _ignored(fold: _Reader, items: Iterable[AnswerPair]) -> bool:

@@ -110,7 +110,8 @@ class NeighbourProbe:
             calls.setdefault(call.function, []).append(call)
         out: list[tuple[ChangedFunction, FunctionInputs]] = []
         for function, group in calls.items():
-            if self._is_inner(function):
+            name = self._public_name(function)
+            if not name:
                 report.left_out[function] = "is inside another function"
             elif function.qualname.rpartition(".")[2] == "__getattr__":
                 report.left_out[function] = "gets names of attributes, which are code"
@@ -120,7 +121,7 @@ class NeighbourProbe:
                 source = self._source(function.path)
                 literals = self._literals(source) if function.is_new else ()
                 recorded = _recorded(function, group, self._defaults(source, function.line))
-                out.append((function, recorded._replace(literals=literals)))
+                out.append((function, recorded._replace(qualname=name, literals=literals)))
         return out
 
     def _tried(self) -> int:
@@ -128,6 +129,15 @@ class NeighbourProbe:
 
     def _is_inner(self, function: ChangedFunction) -> bool:
         return "<locals>" in function.qualname or "#" in function.qualname
+
+    def _public_name(self, function: ChangedFunction) -> str:
+        """Return the name by which base and patch have a function; one inside another may replace one of base's."""
+        if not self._is_inner(function):
+            return function.qualname
+        name = function.qualname.rpartition(".")[2]
+        base = changed.parse(self.runs.ground.trees.read(self.base, function.path) or b"")
+        defined = base.body if isinstance(base, ast.Module) else []
+        return name if any(isinstance(node, ast.FunctionDef) and node.name == name for node in defined) else ""
 
     def _literals(self, source: bytes) -> tuple[object, ...]:
         return tables.literals(source)
