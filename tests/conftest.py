@@ -22,6 +22,9 @@ import seeded_chance  # noqa: F401 - before everything else of the engine
 from fileops_workspace import Place, place_in
 from support import Repo
 from tasks import kept, opened
+from warm import never_wait_for_disks
+
+never_wait_for_disks()
 
 # Started in the background, we may have been told to ignore ^C; what we start would ignore it too.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

@@ -77,7 +77,7 @@ class AnswerPair(NamedTuple):
     origin: int = -1  # for a neighbour, the recorded input that it is near to
     place: str = ""
     family: str = ""  # see NeighbourInput
-    lost: bool = False  # base answers, and the patch fails in a way that it shows at no input of the tests
+    lost: bool = False  # the patch fails in a way, or with another text, that it shows at no changed input of the tests
 
     @property
     def differs(self) -> bool:
@@ -128,12 +128,18 @@ class Observation:
     def told(self, items: Sequence[AnswerPair]) -> list[AnswerPair]:
         """Return those of some inputs that say something about the change."""
         faults = frozenset(self.tests[at].base.kind for at in self.changed if not self.tests[at].base.returns)
-        expected = frozenset(self.tests[at].patch.kind for at in self.changed if not self.tests[at].patch.returns)
-        return [
-            item._replace(lost=item.base.returns and not item.patch.returns and item.patch.kind not in expected)
-            for item in items
-            if item.tells(faults, self.limit)
-        ]
+        failing = [self.tests[at] for at in self.changed if not self.tests[at].patch.returns]
+        expected = frozenset(item.patch.kind for item in failing)
+        texts = frozenset(
+            item.patch.kind for item in failing if item.base.kind == item.patch.kind
+        )  # they were corrected
+
+        def is_lost(item: AnswerPair) -> bool:
+            if item.patch.returns or (item.patch.endless and item.base.endless):
+                return False
+            return item.patch.kind not in (expected if item.base.kind != item.patch.kind else texts)
+
+        return [item._replace(lost=is_lost(item)) for item in items if item.tells(faults, self.limit)]
 
 
 class _Reply(NamedTuple):
