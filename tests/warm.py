@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, NoReturn
@@ -37,6 +38,8 @@ class Engine:
         self._link = link
         self._code: int | None = None
         self._turn = threading.Lock()
+        # Not `__del__`: in a cycle of references, files and socket would be found open before it is called.
+        weakref.finalize(self, _close, (link, *files))
         self.pid = int(link.recv(16))
 
     def poll(self) -> int | None:
@@ -62,10 +65,10 @@ class Engine:
         _, _, out, err = (_all_of(file) for file in self._files)
         return Ended(code, out, err)
 
-    def __del__(self) -> None:
-        self._link.close()
-        for file in self._files:
-            file.close()
+
+def _close(held: Sequence[BinaryIO | socket.socket]) -> None:
+    for item in held:
+        item.close()
 
 
 def start(cwd: Path, words: Sequence[str], env: Mapping[str, str], stdin: bytes = b"") -> Engine:
