@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import click
 
+from reflectloop.system import patterns
+
 _AS_IT_IS = "\b"  # click's mark of a paragraph that is not wrapped
 # A word, with the blanks after it; or one wide character, with the signs that may not begin a line.
-_UNIT = re.compile(
+_UNIT = patterns.lazy(
     r"(?:[（“]?[\u2e80-\u9fff\uac00-\ud7ff\uff00-\uffef]|[^\s\u2e80-\uffef]+)[，。；：、）”！？…]*\s*|\S\s*"
 )
 _NARROWEST = 10

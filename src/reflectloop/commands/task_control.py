@@ -304,7 +304,7 @@ def _step_events(run: RunState, name: str, run_id: str) -> Iterator[events.Event
         yield events.StepSkipped(run_id=run_id, step_id=name, reason=step.reason)
     elif step.ended:
         yield events.StepStarted(run_id=run_id, step_id=name, tree=step.start or run.base_tree)
-        yield dataclasses.replace(step.ended, run_id=run_id)
+        yield step.ended.replaced(run_id=run_id)
 
 
 def answer(start: Path, step_id: str, text: str) -> ControlResult:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+import inspect
+import typing
+from collections.abc import Callable
+from typing import Any, ClassVar, NoReturn, Self
 
 Json = dict[str, object]
 BY_REQUESTS = "fileops"  # the mode of a run whose steps are done by requests
@@ -11,15 +14,53 @@ MADE_BY_TP = "tp"  # in the objective of a run that `tp` planned
 IMPORTED = "imported"  # the mode of a run that is nothing but somebody else's word
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+@typing.dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(dataclasses.field,))
+class Event:  # noqa: PLW1641 - no event is a key
+    """A frozen record. `dataclasses` would spend 25 ms of every start on making these classes."""
+
     kind: ClassVar[str]
+    _names: ClassVar[tuple[str, ...]] = ()
+    _known: ClassVar[frozenset[str]] = frozenset()
+    _constants: ClassVar[Json] = {}
+    _factories: ClassVar[dict[str, Callable[[], object]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        cls._names = tuple(inspect.get_annotations(cls))
+        cls._known = frozenset(cls._names)
+        defaults = {name: cls.__dict__[name] for name in cls._names if name in cls.__dict__}
+        made = {name: value for name, value in defaults.items() if isinstance(value, dataclasses.Field)}
+        cls._factories = {
+            name: typing.cast("Callable[[], object]", value.default_factory) for name, value in made.items()
+        }
+        cls._constants = {name: value for name, value in defaults.items() if name not in made}
+
+    def __init__(self, **given: Any) -> None:  # noqa: ANN401 - type checkers read the fields
+        values = self._constants | given
+        for name, make in self._factories.items():
+            if name not in given:
+                values[name] = make()
+        if values.keys() != self._known:
+            wrong = sorted(values.keys() ^ self._known)
+            raise TypeError(f"{type(self).__name__}: {', '.join(wrong)}: unknown or missing")
+        self.__dict__.update(values)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"{name} of an event cannot be changed")
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other.__dict__ == self.__dict__
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.payload().items())})"
 
     def payload(self) -> Json:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {name: self.__dict__[name] for name in self._names}
+
+    def replaced(self, **changes: Any) -> Self:  # noqa: ANN401
+        """Return a copy with other values."""
+        return type(self)(**self.__dict__ | changes)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOpened(Event):
     kind = "task_opened"
     task_id: str
@@ -27,7 +68,6 @@ class TaskOpened(Event):
     title: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted(Event):
     kind = "run_started"
     run_id: str
@@ -43,7 +83,6 @@ class RunStarted(Event):
     imported: dict[str, Json] = dataclasses.field(default_factory=dict)  # a step's state in the imported file
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class StepStarted(Event):
     kind = "step_started"
     run_id: str
@@ -51,7 +90,6 @@ class StepStarted(Event):
     tree: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class StepFinished(Event):
     kind = "step_finished"
     run_id: str
@@ -67,7 +105,6 @@ class StepFinished(Event):
     checks: list[Json] = dataclasses.field(default_factory=list)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FixTried(Event):
     """A known fix was tried on a failed step, with its outcome; recorded before the step ends."""
 
@@ -87,7 +124,6 @@ class FixTried(Event):
     tried: str = ""  # time
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class StepInterrupted(Event):
     """The engine died during a step: its changes are discarded, and it does not count as an attempt."""
 
@@ -96,7 +132,6 @@ class StepInterrupted(Event):
     step_id: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class StepSkipped(Event):
     """A person skipped the step, with a reason."""
 
@@ -106,7 +141,6 @@ class StepSkipped(Event):
     reason: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class StepBlocked(Event):
     """A step cannot continue, with the reason and what would unblock it."""
 
@@ -117,7 +151,6 @@ class StepBlocked(Event):
     unblock: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Answered(Event):
     """A person answered a blocked step, which is pending again."""
 
@@ -127,7 +160,6 @@ class Answered(Event):
     text: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class StepsAdded(Event):
     """Steps were added during the task: by splitting a step, or by the final review."""
 
@@ -140,7 +172,6 @@ class StepsAdded(Event):
     reason: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PlanChanged(Event):
     """The planner changed the plan after a failure. Finished steps stay; the others begin again."""
 
@@ -152,7 +183,6 @@ class PlanChanged(Event):
     reason: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class StepsReset(Event):
     """Steps will be executed again, from the tree before the first of them."""
 
@@ -163,7 +193,6 @@ class StepsReset(Event):
     reason: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RunReopened(Event):
     """A failed run continues, because a person changed its steps."""
 
@@ -171,20 +200,17 @@ class RunReopened(Event):
     run_id: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RunPaused(Event):
     kind = "run_paused"
     run_id: str
     reason: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Aborted(Event):
     kind = "aborted"
     reason: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RunResumed(Event):
     """Another engine continues a run where its journal ends."""
 
@@ -192,7 +218,6 @@ class RunResumed(Event):
     run_id: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Judged(Event):
     """The sealed verdict on a run's change."""
 
@@ -204,7 +229,6 @@ class Judged(Event):
     sealed_tree: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class GateDecided(Event):
     """The gates' decision on the complete change, or on the batch or step named by `subject`."""
 
@@ -222,7 +246,6 @@ class GateDecided(Event):
     outcome: str = ""  # the word for people: PASS, REVIEW, REFUSED or NOT JUDGED
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Approved(Event):
     """A person approved findings on the run's change, which is judged again without them."""
 
@@ -235,7 +258,6 @@ class Approved(Event):
     findings: list[Json]  # each with its id and its text
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AgentAsked(Event):
     """An agent was called, with the status of its reply and its usage."""
 
@@ -257,7 +279,6 @@ class AgentAsked(Event):
     changed: list[str] = dataclasses.field(default_factory=list)  # files that a read-only role changed
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished(Event):
     kind = "run_finished"
     run_id: str
@@ -266,7 +287,6 @@ class RunFinished(Event):
     duration_ms: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Applied(Event):
     kind = "applied"
     run_id: str
@@ -275,7 +295,6 @@ class Applied(Event):
     ref: str | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LatchSet(Event):
     kind = "latch_set"
     id: str
@@ -289,7 +308,6 @@ class LatchSet(Event):
     signature: str = ""  # of the failure
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LatchCleared(Event):
     kind = "latch_cleared"
     how: str  # plan_changed | tree_changed | retry | unlock | passed

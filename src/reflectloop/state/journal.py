@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import hmac
 import json
@@ -190,7 +189,7 @@ def _start(before: bytes) -> bytes:
 def redact_event(event: Event, clean: Clean) -> Event:
     """Return the event with its texts redacted."""
     texts = {name: _cleaned(value, clean) for name, value in event.payload().items() if name in _TEXT_FIELDS}
-    return dataclasses.replace(event, **texts) if texts else event
+    return event.replaced(**texts) if texts else event
 
 
 def _cleaned(value: Any, clean: Clean) -> Any:  # noqa: ANN401 - any JSON value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -220,7 +219,7 @@ def _open(session: TaskSession, proposed: ProposedPlan, calls: list[Any]) -> str
     session.commit()
     run = journal.task().last_run
     for event in calls:
-        journal.note(dataclasses.replace(event, run_id=run.id if run else ""))
+        journal.note(event.replaced(run_id=run.id if run else ""))
     return task_id
 
 
