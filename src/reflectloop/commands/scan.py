@@ -191,9 +191,10 @@ class _Repository(NamedTuple):
     def around(cls, target: Path) -> _Repository | None:
         folder = target if target.is_dir() and not target.is_symlink() else target.absolute().parent
         place = repository.find(folder.resolve())
-        if place is None or git_answers.ask(place.root, "rev-parse", "--show-toplevel").code:
+        answer = git_answers.locate(place.root) if place else None
+        if place is None or answer is None or answer.code:
             return None
-        git_answers.refuse_elsewhere(place)
+        git_answers.refuse_elsewhere(place, answer)
         git_answers.refuse_named_pipes(place)
         return cls(os.fsencode(place.root), Git(cwd=folder))
 

@@ -9,7 +9,6 @@ import selectors
 import shutil
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -101,6 +100,8 @@ def stream(
     argv: Sequence[str], on_chunk: Callable[[bytes], None], *, cwd: Path | None, env: Mapping[str, str]
 ) -> CapturedOutput:
     """Run a trusted tool and pass its output on as it arrives."""
+    import tempfile  # noqa: PLC0415 - most commands run no such tool
+
     with tempfile.TemporaryFile() as errors:
         with subprocess.Popen(
             argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors

@@ -13,12 +13,14 @@ from reflectloop.workspace.repository import Repository, refusal, refuse_pipe
 ANSWER_S = 20.0  # time limit for a short answer of git
 
 
-def refuse_elsewhere(repository: Repository) -> None:
-    """Raise unless git reports this working tree and this git folder."""
+def locate(folder: Path) -> process.CapturedOutput:
+    """Ask git for the working tree and the git folders of a folder."""
     options = ("--show-toplevel", "--absolute-git-dir", "--path-format=absolute", "--git-common-dir")
-    answer = ask(repository.root, "rev-parse", *options)
-    if answer.code:
-        return  # git refuses it; the caller reports why
+    return ask(folder, "rev-parse", *options)
+
+
+def refuse_elsewhere(repository: Repository, answer: process.CapturedOutput) -> None:
+    """Raise unless git reports this working tree and this git folder in its answer to `locate`."""
     top, git_dir, common = (Path(line) for line in os.fsdecode(answer.stdout).removesuffix("\n").split("\n"))
     if top.resolve() != repository.root.resolve():
         raise refusal(

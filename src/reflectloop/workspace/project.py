@@ -90,13 +90,13 @@ def locate(start: Path, mode: Mode = "auto") -> Path:
         raise InvalidInput(f"{start} is not a folder", next_step="reflectloop --project DIR …")
     start = start.resolve()
     repo = repository.find(start)
-    answer = git_answers.ask(repo.root if repo else start, "rev-parse", "--show-toplevel")
+    answer = git_answers.locate(repo.root if repo else start)
     if repo and answer.code == 0:
         if "\n" in os.fspath(repo.root):
             raise UnsupportedRepository(
                 "the path of the repository has a line break in it", next_step="rename the folder"
             )
-        git_answers.refuse_elsewhere(repo)
+        git_answers.refuse_elsewhere(repo, answer)
         _refuse_inside(repo, start)
         return repo.root
     _refuse_broken(start, answer.stderr, is_found=repo is not None)

@@ -6,14 +6,16 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from reflectloop.errors import SandboxCreateFailed
 from reflectloop.system import beneath, files
 from reflectloop.system.git import Git
-from reflectloop.system.write_guard import WriteGuard
 from reflectloop.workspace import generated_files
 from reflectloop.workspace.project import KEPT_OUT, LEFT_OUT, Project
+
+if TYPE_CHECKING:  # it loads the sandbox, and readers need none
+    from reflectloop.system.write_guard import WriteGuard
 
 _SMALL = 1000  # bytes
 _CONFIG = """\
