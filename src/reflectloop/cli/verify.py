@@ -62,6 +62,7 @@ def _check_options(patch: Path | None, branch: str | None, *, worktree: bool) ->
     help="Refuse the change if fewer of these faults are noticed.",
 )
 @click.option("--session", metavar="NAME|latest", help="Compare with the start of an agent's session.")
+@click.option("--fresh", is_flag=True, help="Run everything, even if this very change was proven before.")
 @click.option("--junit", type=_FILE, metavar="FILE", help="Also write the verdict as JUnit XML.")
 @click.option("--sarif", type=_FILE, metavar="FILE", help="Also write the findings as SARIF.")
 @answers
@@ -77,6 +78,7 @@ def verify(
     strength: bool,
     strength_min: int | None,
     session: str | None,
+    fresh: bool,
     junit: Path | None,
     sarif: Path | None,
     wait: bool,
@@ -102,7 +104,19 @@ def verify(
     least = strength_min if strength_min is not None else 0 if strength else None
     return verifying.verify(
         verifying.VerifyRequest(
-            project_dir, base, patch, branch, wanted, checks, level, sandbox_root, wait, approve_file, least, session
+            project_dir,
+            base,
+            patch,
+            branch,
+            wanted,
+            checks,
+            level,
+            sandbox_root,
+            wait,
+            approve_file,
+            least,
+            session,
+            fresh=fresh or junit is not None or sarif is not None,
         ),
         junit,
         sarif,

@@ -11,6 +11,7 @@ from reflectloop.cli.progress import observe
 from reflectloop.cli.render import Answer, Note, paint
 from reflectloop.engine.gating import gate_command, verdict_export, verify_command
 from reflectloop.engine.gating.gate_command import GateInput, GateResult
+from reflectloop.engine.gating.remembered import ProvenBefore
 from reflectloop.engine.gating.verify_command import VerifyRequest
 from reflectloop.errors import InvalidInput
 from reflectloop.gates.decisions import Gate
@@ -40,6 +41,8 @@ def verify(request: VerifyRequest, junit: Path | None, sarif: Path | None) -> An
     with observe() as observer:
         outcome = verify_command.verify(request, observer)
     verdict = outcome.verdict
+    if outcome.before:
+        return Answer(outcome.before.data, _proven_before(outcome.before), envelope=outcome.envelope)
     if verdict is None:
         return Answer(envelope=outcome.envelope, error=outcome.error)
     _export(junit, verdict_export.junit(verdict))
@@ -59,6 +62,15 @@ def gate(subject: GateInput) -> Answer:
     with observe() as observer:
         result = gate_command.gate(subject, observer)
     return Answer(result.data, _gate_lines(result), envelope=result.envelope, error=result.error)
+
+
+def _proven_before(before: ProvenBefore) -> Iterator[Note]:
+    """Yield the answer for a change that was proven under the same conditions; nothing ran for it now."""
+    level = describe_level(str(before.envelope.get("evidence_level")))
+    yield Note(f"{paint('green', str(OutcomeWord.PASS))}: proven before, and nothing changed since")
+    yield Note(f"  {before.run_id}, {before.finished}; --fresh runs everything again")
+    yield Note(paint("dim", f"evidence {level}, isolation {before.envelope.get('isolation')}"))
+    yield Note(f"{paint('dim', 'next:')} reflectloop receipt verify {before.run_id}")
 
 
 def _export(path: Path | None, text: str) -> None:

@@ -56,6 +56,16 @@ class Event:  # noqa: PLW1641 - no event is a key
     def payload(self) -> Json:
         return {name: self.__dict__[name] for name in self._names}
 
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _source: object, handler: Any) -> Any:  # noqa: ANN401 - no import of pydantic
+        """Describe the record as a dataclass, for the published schema of `state.json`."""
+        hints = typing.get_type_hints(cls)
+        fields = [
+            (name, hints[name], getattr(cls, name)) if hasattr(cls, name) else (name, hints[name])
+            for name in cls._names
+        ]
+        return handler.generate_schema(dataclasses.make_dataclass(cls.__name__, fields, kw_only=True))
+
     def replaced(self, **changes: Any) -> Self:  # noqa: ANN401
         """Return a copy with other values."""
         return type(self)(**self.__dict__ | changes)

@@ -12,14 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from reflectloop.engine.gating import working_tree
+from reflectloop.engine.gating import remembered, working_tree
+from reflectloop.engine.gating.remembered import read_json
 from reflectloop.errors import ReflectloopError
 from reflectloop.system import clock, files, process
 from reflectloop.system.git import GitFailed
 from reflectloop.terms import OutcomeWord
-from reflectloop.trust import signing
-from reflectloop.verification import evidence
-from reflectloop.verification.evidence import SignatureState
 from reflectloop.verification.tree_builder import TreeBuilder
 from reflectloop.workspace import object_hashes
 from reflectloop.workspace import project as projects
@@ -27,7 +25,6 @@ from reflectloop.workspace.folders import Folders
 from reflectloop.workspace.store import open_store
 
 PROSE = (".md", ".rst", ".txt", ".adoc")
-_LARGEST_ANSWER = 8 << 20
 _MOST_FAILURES = 3
 _RUNNING = "running.json"
 _ANSWER = "answer.json"
@@ -104,7 +101,7 @@ class BackgroundVerification:
             receipt = read_json(path)
             if receipt.get("base_tree") != base or receipt.get("tree") != tree:
                 continue
-            if not self._is_authentic(path):
+            if not self._is_authentic(path, base, tree):
                 continue
             run = path.parent.name
             reasons = tuple(map(str, receipt.get("reasons", [])))
@@ -114,21 +111,14 @@ class BackgroundVerification:
             return TreeVerdict(word, reasons, run, follow)
         return None
 
-    def _is_authentic(self, path: Path) -> bool:
-        """Return True if this user's engine signed a receipt, and its files and objects are unchanged.
-
-        The patch is not applied again, as `receipt verify` does: the caller has computed the trees.
-        """
+    def _is_authentic(self, path: Path, base: str, tree: str) -> bool:
+        """Return True if this user's engine signed a receipt, and its files and objects are unchanged."""
         store = self.store
         try:
-            check = evidence.verify(path)
-            base, tree = str(check.receipt.get("base_tree")), str(check.receipt.get("tree"))
-            signed = check.signed is SignatureState.HERE and not signing.lies_in(self.folders.root)
-            if check.faults or not signed:
-                return False
-            return not object_hashes.first_fault(store.git(), store.object_format, base, tree)
+            fault = object_hashes.first_fault(store.git(), store.object_format, base, tree)
         except (ReflectloopError, GitFailed):
             return False
+        return not fault and remembered.is_authentic(self.folders.root, path)
 
     def failed(self) -> TreeVerdict:
         """Return why a verification ended without a receipt."""
@@ -151,14 +141,3 @@ def failures(path: Path) -> list[str]:
         if detail.get("test") or detail.get("severity") == "error"
     ]
     return [f"{item.get('file')}:{item.get('line')}: {item.get('error')}" for item in details[:_MOST_FAILURES]]
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Return a JSON object of ours; empty if there is none that can be read."""
-    try:
-        if path.stat().st_size > _LARGEST_ANSWER:
-            return {}
-        document = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return document if isinstance(document, dict) else {}

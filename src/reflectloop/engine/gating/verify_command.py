@@ -11,7 +11,15 @@ from typing import Any, NamedTuple
 from reflectloop import config, secrets
 from reflectloop.artifacts import next_command
 from reflectloop.artifacts.envelope import Envelope, of_error
-from reflectloop.engine.gating import approvals, danger_policy, unjudged_commits, verdict_export, working_tree
+from reflectloop.engine.gating import (
+    approvals,
+    danger_policy,
+    remembered,
+    unjudged_commits,
+    verdict_export,
+    working_tree,
+)
+from reflectloop.engine.gating.remembered import ProvenBefore
 from reflectloop.engine.run import junit_sarif
 from reflectloop.engine.run.request import VerifyObserver
 from reflectloop.engine.tasks import open_tasks
@@ -76,6 +84,7 @@ class VerifyRequest:
     approve_file: Path | None = None
     strength: int | None = None  # the least percentage of noticed mutants; None: not measured
     session: str | None = None  # an agent's session, whose start is the base
+    fresh: bool = True  # run everything, even if the same change was proven before
     caller: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
 
@@ -84,6 +93,7 @@ class VerifyOutcome(NamedTuple):
     verdict: Verdict | None
     folder: Path
     error: ReflectloopError | None
+    before: ProvenBefore | None = None  # the earlier verification that answers, if nothing ran
 
 
 class BaseAndHead(NamedTuple):
@@ -165,7 +175,7 @@ class Verification:
             self.config = judging.config
             self.config.refuse_without("verify.setup", "verify.checks")
             self.warnings += base_settings.warning(judging, sides.commit)
-            return self.judge(sides)
+            return self._proven_before(sides) or self.judge(sides)
         except (SecretLeak, SandboxEscape) as fault:
             place = open_tasks.FailurePlace(self.run_id, None, "", "")
             open_tasks.stop_project(self.folders, fault, place)
@@ -251,16 +261,40 @@ class Verification:
             if not is_expected_value(one.path, self.trees.read(head, one.path), one.line, one.finding.rule)
         )
 
+    def _proven_before(self, sides: BaseAndHead) -> VerifyOutcome | None:
+        """Return the answer of an earlier verification of the same change, unless everything should run."""
+        if self.request.fresh or self.config.verify.setup:  # a set-up may install other versions
+            return None
+        before = remembered.find(self.folders, sides.base, sides.head, self._conditions(sides))
+        if before is None:
+            return None
+        envelope = self.envelope(None, sides.base, before.envelope.get("evidence_level"), ())
+        update = {"run_id": before.run_id, "next": f"reflectloop receipt verify {before.run_id}"}
+        files.remove_tree(self.folder)
+        return VerifyOutcome(envelope.model_copy(update=update), None, before.folder, None, before)
+
+    def _conditions(self, sides: BaseAndHead) -> str:
+        """Return the hash of all that a verdict depends on, besides the trees."""
+        stage, case = self.stage(), self.case(sides)
+        beside = _beside(stage, case, set())
+        path = stage.caller.get("PATH", os.defpath)
+        places = [detect.resolve(check, self.project.root, stage.caller) for check in case.checks]
+        programs = [environment_key.program(check.command[0], path) for check in places]
+        asked = (case.track, sorted(case.required), case.protect, case.lifted, case.doubts, case.strength)
+        facts = (remembered.program(), sides.commit, stage.settings.model_dump(mode="json"), asked, places, programs)
+        return remembered.hashed((*facts, _surroundings(stage, case, beside, {}), self.wall.by, self.command))
+
     # Judging ---------------------------------------------------------------------------------------------------
 
     def judge(self, sides: BaseAndHead) -> VerifyOutcome:
+        conditions = self._conditions(sides)
         chain = Chain(self.folder / evidence.FILE)
         found = judge(self.stage(), self.case(sides), chain, sides.commit)
         approved = [item.reason.finding for item in found.approved]
         self.warnings += self.approvals.unused(sides.base, sides.head, approved)
         error = as_error(found, self.run_id)
         envelope = self._envelope(found, error)
-        self._write(found, chain, envelope)
+        self._write(found, chain, envelope, conditions)
         return VerifyOutcome(envelope, found, self.folder, error)
 
     def stage(self) -> SealedEnvironment:
@@ -343,10 +377,11 @@ class Verification:
             }
         )
 
-    def _write(self, found: Verdict, chain: Chain, envelope: Envelope) -> None:
+    def _write(self, found: Verdict, chain: Chain, envelope: Envelope, conditions: str) -> None:
         said = junit_sarif.pretty({"envelope": envelope.model_dump(mode="json"), "data": as_data(found)})
         files.write_atomic(self.folder / "verdict.json", said)
-        write_receipt(self.folder, chain, about(found, self.run_id, None), [self.patch_name, "verdict.json"])
+        facts = about(found, self.run_id, None) | {remembered.CONDITIONS: conditions}
+        write_receipt(self.folder, chain, facts, [self.patch_name, "verdict.json"])
 
     def _clear_away(self) -> None:
         for entry in workspace_registry.stale(self.folders.own, self.config.workspace.keep_failed):

@@ -1,0 +1,88 @@
+"""Find the verification that already proved the same change under the same conditions, so that nothing runs twice."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import reflectloop
+from reflectloop.errors import ReflectloopError
+from reflectloop.system import tree_walk
+from reflectloop.terms import OutcomeWord
+from reflectloop.trust import signing
+from reflectloop.verification import evidence
+from reflectloop.verification.evidence import RECEIPT, SignatureState
+from reflectloop.workspace.folders import Folders
+
+CONDITIONS = "conditions"  # in a receipt: the hash of all that the verdict depends on, besides the trees
+VERDICT = "verdict.json"
+_LARGEST = 8 << 20  # bytes of a file of ours
+
+
+class ProvenBefore(NamedTuple):
+    """A verification that ended with PASS."""
+
+    run_id: str
+    folder: Path
+    finished: str
+    data: dict[str, Any]  # as `verify --json` printed it
+    envelope: dict[str, Any]
+
+
+def program() -> list[str]:
+    """Return the files of this engine with their times: another engine may judge differently."""
+    folder = Path(reflectloop.__file__).parent
+    listed = []
+    for inside in tree_walk.walk(folder):
+        inside.entries = [entry for entry in inside.entries if entry.name != "__pycache__"]
+        listed += [
+            f"{inside.within(entry.name)!r} {entry.stat().st_size} {entry.stat().st_mtime_ns}"
+            for entry in inside.entries
+            if entry.is_file(follow_symlinks=False)
+        ]
+    return [reflectloop.__version__, *sorted(listed)]
+
+
+def hashed(conditions: Sequence[object]) -> str:
+    return hashlib.sha256(json.dumps(conditions, default=str).encode()).hexdigest()
+
+
+def find(folders: Folders, base: str, tree: str, conditions: str) -> ProvenBefore | None:
+    """Return the newest signed PASS, without approvals, on this change under these conditions."""
+    every = sorted((folders.own / "verifications").glob(f"*/{RECEIPT}"), key=lambda path: path.parent.name)
+    for path in reversed(every):
+        receipt = read_json(path)
+        wanted = {"base_tree": base, "tree": tree, CONDITIONS: conditions, "outcome": str(OutcomeWord.PASS)}
+        if any(receipt.get(name) != value for name, value in wanted.items()) or receipt.get("approvals"):
+            continue
+        written = read_json(path.parent / VERDICT) if is_authentic(folders.root, path) else {}
+        if isinstance(written.get("data"), dict) and isinstance(written.get("envelope"), dict):
+            finished = str(receipt.get("finished"))
+            return ProvenBefore(path.parent.name, path.parent, finished, written["data"], written["envelope"])
+    return None
+
+
+def is_authentic(root: Path, path: Path) -> bool:
+    """Return True if this user's engine signed a receipt, and its files are unchanged.
+
+    The patch is not applied again, as `receipt verify` does: the caller has computed the trees.
+    """
+    try:
+        check = evidence.verify(path)
+    except ReflectloopError:
+        return False
+    return not check.faults and check.signed is SignatureState.HERE and not signing.lies_in(root)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return a JSON object of ours; empty if there is none that can be read."""
+    try:
+        if path.stat().st_size > _LARGEST:
+            return {}
+        document = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return document if isinstance(document, dict) else {}
