@@ -1,0 +1,1 @@
+"""Finds the code that a text is about: one index of the repository, several signals, one ranking."""
