@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sqlite3
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
+from typing import NamedTuple, TypeVar
 
-from reflectloop import secrets
-from reflectloop.context import words
+from reflectloop.context import database, index, linear, question, ranking, reasons, records, signals, trees, words
+from reflectloop.context.graph import ImportGraph
 from reflectloop.context.hit import Hit
-from reflectloop.system.git import Git, paths
+from reflectloop.context.index import Corpus
+from reflectloop.context.ranking import RankedFile
+from reflectloop.context.redaction import redacted
+from reflectloop.context.signals import Reader, Scores, Signals
+from reflectloop.system.git import Git
+from reflectloop.workspace import repository
 
 TOKENS = 4000
 LIMIT = 10
-_LARGEST = 1 << 20
+_CHUNKS = (3, 3, 2, 2)  # places in the first files; one in each further file
+_SEEDS = 5  # best files whose neighbours in the graph of imports count
+_NAMED_LINE = 2.0  # the value of a chunk with a line that the text names
+T = TypeVar("T")
 
 
 def retrieve(
@@ -24,32 +34,130 @@ def retrieve(
     failure: str = "",
     changed: Sequence[str] = (),
     tree: str | None = None,
+    leave_out: Collection[str] = (),
 ) -> list[Hit]:
-    """Return the best places first: whole functions, as many with their text as fit into `tokens`.
+    """Return the best places first: whole functions of at most `limit` files, with text as far as `tokens` reach.
 
     `failure` is the output of a failed command, whose stack frames count; `changed` are paths the work is on;
-    `tree` is a commit or tree to search instead of the working folder.
+    `tree` is a commit or tree to search instead of the working folder; `leave_out` are paths that are not wanted.
     """
-    del changed, tree
-    wanted = set(words.query_words(f"{query}\n{failure}"))
-    rated = []
-    for name in paths(Git(cwd=root).run("ls-files", "-z", "-co", "--exclude-standard")):
-        file = root / name.decode("utf-8", "surrogateescape")
-        if file.is_symlink() or not file.is_file() or file.stat().st_size > _LARGEST:
-            continue
-        data = file.read_bytes()
-        if b"\0" in data:
-            continue
-        text = data.decode("utf-8", "replace")
-        shared = wanted & set(words.query_words(text))
-        if shared:
-            rated.append((len(shared) / len(wanted), name.decode("utf-8", "replace"), text, shared))
-    rated.sort(key=lambda entry: (-entry[0], entry[1]))
-    hits, left = [], tokens
-    for score, path, text, shared in rated[:limit]:
-        shown = secrets.current_detector().redact(text)
-        cost = words.count_tokens(shown)
-        why = "words " + ", ".join(sorted(shared)[:6])
-        hits.append(Hit(("words",), path, 1, text.count("\n") + 1, score, why, shown if cost <= left else ""))
-        left -= cost if cost <= left else 0
-    return hits
+    asked = question.read(query, failure)
+    try:
+        hits = with_corpus(root, lambda corpus: _search(corpus, asked, changed, leave_out, limit), tree)
+    except database.NoFullText:
+        hits = linear.search(_tree(root, tree), asked, leave_out, limit)
+    hits = [*hits, *records.lessons(root, query)]
+    return with_texts(_tree(root, tree), hits, tokens, asked)
+
+
+def with_corpus(root: Path, use: Callable[[Corpus], T], tree: str | None = None) -> T:
+    """Bring the index of a project up to date, and call a function with it."""
+    chosen = _tree(root, tree)
+    git = Git(cwd=root) if chosen.tip else None
+
+    def answer(connection: sqlite3.Connection) -> T:
+        return use(index.refresh(connection, chosen, git))
+
+    return database.ask(database.place_for(root), answer)
+
+
+def _tree(root: Path, name: str | None) -> trees.Tree:
+    if repository.find(root) is None:
+        return trees.PlainFolder(root)
+    git = Git(cwd=root)
+    if name:
+        commit = git.attempt("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+        return trees.GitTree(git, name, commit.stdout.decode().strip() or None)
+    head = git.attempt("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    return trees.WorkTree(root, head.stdout.decode().strip() or None)
+
+
+def _search(
+    corpus: Corpus, asked: question.Question, changed: Sequence[str], leave_out: Collection[str], limit: int
+) -> list[Hit]:
+    reader = Reader(corpus)
+    found_signals = signals.gather(reader, asked)
+    files = dict(found_signals.files)
+    files["together"] = signals.scaled(reader.changed_with(changed))
+    files["runs"] = signals.scaled(records.files_of_runs(corpus, asked))
+    seeds = [*changed, *(file.path for file in ranking.rank(files)[:_SEEDS])]
+    files["neighbours"] = signals.scaled(_neighbours(corpus, seeds, explicit=bool(changed)))
+    ranked = [file for file in ranking.rank(files) if file.path not in leave_out]
+    return [hit for number, file in enumerate(ranked[:limit]) for hit in _places(corpus, file, number, found_signals)]
+
+
+def _neighbours(corpus: Corpus, seeds: Sequence[str], *, explicit: bool) -> Scores:
+    """Return the files next to the best ones in the graph of imports; importers are asked for only if it matters."""
+    graph = ImportGraph(corpus)
+    out: Scores = {}
+    for number, path in enumerate(dict.fromkeys(seeds)):
+        near = graph.imports(path)
+        if explicit:
+            near |= graph.importers.get(path, set())
+        for other in near:
+            out[other] = out.get(other, 0) + 1 / (1 + number) / len(near) ** 0.5
+    return out
+
+
+class _Place(NamedTuple):
+    start: int
+    end: int
+    name: str
+    value: float
+
+
+def _places(corpus: Corpus, file: RankedFile, number: int, found_signals: Signals) -> list[Hit]:
+    """Return the best chunks of a file as hits."""
+    lines = found_signals.places.get(file.path, {})
+    rows = corpus.connection.execute(
+        "SELECT id, first, last, name FROM chunk WHERE blob = ? ORDER BY first", (corpus.blobs[file.path],)
+    )
+    places = [
+        _Place(
+            start,
+            end,
+            name,
+            found_signals.chunks.get(chunk, 0) + _NAMED_LINE * any(start <= line <= end for line in lines),
+        )
+        for chunk, start, end, name in rows
+    ] or [_Place(1, 1, "", 0)]
+    most = _CHUNKS[number] if number < len(_CHUNKS) else 1
+    best = sorted(places, key=lambda place: (-place.value, place.start))[:most]
+    top = best[0].value or 1
+    chosen = [place for place in best if place.value >= 0.3 * top or place is best[0]]
+    return [
+        Hit(
+            reasons.public(file.sources),
+            file.path,
+            place.start,
+            place.end,
+            file.score * (place.value / top if place.value else 1),
+            reasons.explain(file.sources, place.name, [lines[at] for at in lines if place.start <= at <= place.end]),
+        )
+        for place in chosen
+    ]
+
+
+def with_texts(tree: trees.Tree, hits: list[Hit], tokens: int, asked: question.Question | None = None) -> list[Hit]:
+    """Give as many hits their text as fit: the best place of each file first, then the second best, and so on."""
+    listing = tree.listing(trees.NoMemory())
+    wanted = {hit.path: listing[hit.path] for hit in hits if not hit.text and hit.path in listing}
+    contents = {
+        path: redacted(data).decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        for path, data in tree.read(wanted)
+    }
+    turns: dict[int, int] = {}
+    seen: dict[str, int] = {}
+    for number, hit in enumerate(hits):
+        turns[number] = seen[hit.path] = seen.get(hit.path, -1) + 1
+    left = tokens
+    out = list(hits)
+    for number in sorted(turns, key=lambda number: (turns[number], number)):
+        hit = hits[number]
+        text = hit.text or "\n".join(contents.get(hit.path, [])[hit.start_line - 1 : hit.end_line])
+        cost = words.count_tokens(f"{hit.path}{hit.why}{text}")
+        fits = cost <= left
+        left -= cost if fits else 0
+        why = reasons.with_words(hit.why, text, asked) if asked else hit.why
+        out[number] = hit._replace(text=text if fits else "", why=why)
+    return out

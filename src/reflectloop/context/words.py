@@ -19,7 +19,7 @@ _ENDINGS = (
 COMMON = frozenset(
     "a an and any are as at be been but by can could did do does for from had has have how i if in into is it its just"
     " me my no not of on or our out over should so some such than that the their them then there these they this to"
-    " too us using was we were what when where which while who why will with would you your".split()  # noqa: SIM905
+    " too us using was we were what when where which while who why will with would you your".split()
 )
 
 
