@@ -170,8 +170,7 @@ def imports_of(text: str, grammar: Grammar | None) -> list[str]:
             out.update(dict.fromkeys(group for group in match.groups() if group))
         elif match[1]:
             names = [word.split()[0] for word in match[2].strip("()\\ \n").split(",") if word.split()]
-            out[match[1]] = None
-            out.update(dict.fromkeys(f"{match[1]}:{name}" for name in names if name.isidentifier()))
+            out.update(dict.fromkeys(f"{match[1]}:{name}" for name in names if name.isidentifier()) or {match[1]: None})
         else:
             out.update(dict.fromkeys(word.split()[0] for word in match[3].split(",") if word.split()))
     return list(out)[:500]

@@ -11,7 +11,7 @@ from tree_sitter import Language, Parser
 
 
 class Grammar(NamedTuple):
-    """How to find the definitions and imports of one language."""
+    """The marks of definitions and imports in one language."""
 
     name: str
     suffixes: tuple[str, ...]
@@ -27,7 +27,7 @@ _WRAPPERS = "decorated_definition export_statement template_declaration ambient_
 WRAPPERS = frozenset(_WRAPPERS.split())
 _C_DEFINITION = r"^(?:[A-Za-z_][\w\s*&:<>,~]*?[\s*&])?([A-Za-z_]\w*)\s*\([^;{}]*\)\s*(?:const)?\s*\{"
 _JS_FUNCTIONS = "function_declaration generator_function_declaration method_definition function_signature"
-_JS_DEFINITION = r"^\s*(?:export\s+)?(?:default\s+)?(?:async\s+)?(?:function\*?|class|interface|type|enum)\s+(\w+)"
+_JS_DEFINITION = r"^\s*(?:export\s+|default\s+|async\s+)*(?:function\*?|class|interface|type|enum|const)\s+(\w+)"
 _JS_IMPORTS = r"""(?:\bfrom|\brequire\(|\bimport\(|^import)\s*['"]([^'"]+)['"]"""
 
 

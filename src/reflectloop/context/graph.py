@@ -89,11 +89,14 @@ class ImportGraph:
     def tests_of(self, path: str) -> dict[str, str]:
         """Return the tests of a file and why: they import it, or are named after it."""
         stem = stems_of(path)[-1]
-        out = {test: "imports it" for test in sorted(self.importers.get(path, ())) if filekinds.is_test(test)}
+        out = {
+            test: "a test that imports it" for test in sorted(self.importers.get(path, ())) if filekinds.is_test(test)
+        }
         for name in (f"test_{stem}", f"{stem}_test", f"test{stem}", f"{stem}_spec", stem):
             for test in self._by_stem.get(name, ()):
                 if filekinds.is_test(test) and test != path:
-                    out[test] = "imports it, and is named after it" if test in out else "is named after it"
+                    imported = test in out
+                    out[test] = "a test that imports it, and is named after it" if imported else "a test named after it"
         return out
 
     # Resolving ----------------------------------------------------------------------------------------------------

@@ -157,9 +157,7 @@ def _path_number(connection: sqlite3.Connection, path: str) -> int:
     if row is None:
         row = connection.execute("INSERT INTO path (name) VALUES (?) RETURNING id", (path,)).fetchone()
         connection.execute("INSERT INTO path_words (rowid, body) VALUES (?, ?)", (*row, words.index_words(path)))
-    (number,) = row
-    assert isinstance(number, int)  # noqa: S101
-    return number
+    return int(row[0])
 
 
 # History ----------------------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ class NamedFile(NamedTuple):
 
 
 class Question(NamedTuple):
-    """What a text asks for."""
+    """A text as the retriever understands it."""
 
     title: str
     terms: dict[str, int]

@@ -34,6 +34,7 @@ WEIGHTS: Mapping[str, float] = {
 # Code before what describes, tests or configures it.
 _KINDS: Mapping[filekinds.FileKind, float] = {"code": 1.0, "test": 0.6, "docs": 0.6, "data": 0.6}
 _VENDORED = 0.5
+_PRIORS = ("changes", "neighbours")  # they say nothing about a file that nothing else speaks for
 
 
 class RankedFile(NamedTuple):
@@ -42,6 +43,10 @@ class RankedFile(NamedTuple):
     path: str
     score: float
     sources: tuple[str, ...]
+
+
+# Where the files of the work are known, what lies next to them counts more.
+AROUND_CHANGES = {**WEIGHTS, "neighbours": 4.0, "together": 4.0, "mentions": 0.5, "changes": 0.1}
 
 
 def rank(signals: Mapping[str, Scores], weights: Mapping[str, float] = WEIGHTS) -> list[RankedFile]:
@@ -53,9 +58,11 @@ def rank(signals: Mapping[str, Scores], weights: Mapping[str, float] = WEIGHTS) 
             if weight and value > 0:
                 parts[path].append((weight * value, name))
     whole = sum(weights.values())
+    priors = _PRIORS if weights is WEIGHTS else _PRIORS[:1]
     rated = [
         RankedFile(path, sum(value for value, _ in some) * _factor(path) / whole, _strongest(some))
         for path, some in parts.items()
+        if any(name not in priors for _, name in some)
     ]
     return sorted(rated, key=lambda file: (-file.score, file.path))
 

@@ -45,10 +45,12 @@ def explain(sources: Sequence[str], name: str, lines: Sequence[str]) -> str:
 
 
 def with_words(why: str, text: str, asked: Question) -> str:
-    """Add the words that a place shares with the question."""
-    shared = sorted(
-        (word for word in words.query_words(text) if word in asked.terms),
-        key=lambda word: (-(word in asked.title_terms), -len(word), word),
-    )
-    found_words = f"has {', '.join(shared[:_MOST_WORDS])}" if shared else ""
-    return "; ".join(part for part in (why, found_words) if part)
+    """Add the words of the question that a place has, as it spells them."""
+    spelled: dict[str, str] = {}
+    for name in words.names_of(text):
+        for piece in words.pieces(name)[:1]:
+            if piece in asked.terms:
+                spelled.setdefault(piece, name)
+    telling = sorted(spelled, key=lambda word: (word not in asked.title_terms, -len(word), word))[:_MOST_WORDS]
+    shared = f"has {', '.join(spelled[word] for word in telling)}" if telling else ""
+    return "; ".join(part for part in (why, shared) if part)

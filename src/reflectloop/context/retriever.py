@@ -13,7 +13,7 @@ from reflectloop.context.hit import Hit
 from reflectloop.context.index import Corpus
 from reflectloop.context.ranking import RankedFile
 from reflectloop.context.redaction import redacted
-from reflectloop.context.signals import Reader, Scores, Signals
+from reflectloop.context.signals import Scores, Signals, TreeReader
 from reflectloop.system.git import Git
 from reflectloop.workspace import repository
 
@@ -21,6 +21,7 @@ TOKENS = 4000
 LIMIT = 10
 _CHUNKS = (3, 3, 2, 2)  # places in the first files; one in each further file
 _SEEDS = 5  # best files whose neighbours in the graph of imports count
+_NAMELESS = 0.7  # of the value of a chunk that defines nothing
 _NAMED_LINE = 2.0  # the value of a chunk with a line that the text names
 T = TypeVar("T")
 
@@ -45,14 +46,14 @@ def retrieve(
     try:
         hits = with_corpus(root, lambda corpus: _search(corpus, asked, changed, leave_out, limit), tree)
     except database.NoFullText:
-        hits = linear.search(_tree(root, tree), asked, leave_out, limit)
+        hits = linear.search(tree_of(root, tree), asked, leave_out, limit)
     hits = [*hits, *records.lessons(root, query)]
-    return with_texts(_tree(root, tree), hits, tokens, asked)
+    return with_texts(tree_of(root, tree), hits, tokens, asked)
 
 
 def with_corpus(root: Path, use: Callable[[Corpus], T], tree: str | None = None) -> T:
     """Bring the index of a project up to date, and call a function with it."""
-    chosen = _tree(root, tree)
+    chosen = tree_of(root, tree)
     git = Git(cwd=root) if chosen.tip else None
 
     def answer(connection: sqlite3.Connection) -> T:
@@ -61,7 +62,8 @@ def with_corpus(root: Path, use: Callable[[Corpus], T], tree: str | None = None)
     return database.ask(database.place_for(root), answer)
 
 
-def _tree(root: Path, name: str | None) -> trees.Tree:
+def tree_of(root: Path, name: str | None = None) -> trees.Tree:
+    """Return the files to search: the working folder, or a commit or tree by its name."""
     if repository.find(root) is None:
         return trees.PlainFolder(root)
     git = Git(cwd=root)
@@ -75,14 +77,15 @@ def _tree(root: Path, name: str | None) -> trees.Tree:
 def _search(
     corpus: Corpus, asked: question.Question, changed: Sequence[str], leave_out: Collection[str], limit: int
 ) -> list[Hit]:
-    reader = Reader(corpus)
+    reader = TreeReader(corpus)
     found_signals = signals.gather(reader, asked)
     files = dict(found_signals.files)
     files["together"] = signals.scaled(reader.changed_with(changed))
     files["runs"] = signals.scaled(records.files_of_runs(corpus, asked))
     seeds = [*changed, *(file.path for file in ranking.rank(files)[:_SEEDS])]
     files["neighbours"] = signals.scaled(_neighbours(corpus, seeds, explicit=bool(changed)))
-    ranked = [file for file in ranking.rank(files) if file.path not in leave_out]
+    weights = ranking.AROUND_CHANGES if leave_out else ranking.WEIGHTS
+    ranked = [file for file in ranking.rank(files, weights) if file.path not in leave_out]
     return [hit for number, file in enumerate(ranked[:limit]) for hit in _places(corpus, file, number, found_signals)]
 
 
@@ -93,7 +96,7 @@ def _neighbours(corpus: Corpus, seeds: Sequence[str], *, explicit: bool) -> Scor
     for number, path in enumerate(dict.fromkeys(seeds)):
         near = graph.imports(path)
         if explicit:
-            near |= graph.importers.get(path, set())
+            near |= graph.importers.get(path, set()) | graph.tests_of(path).keys()
         for other in near:
             out[other] = out.get(other, 0) + 1 / (1 + number) / len(near) ** 0.5
     return out
@@ -113,12 +116,7 @@ def _places(corpus: Corpus, file: RankedFile, number: int, found_signals: Signal
         "SELECT id, first, last, name FROM chunk WHERE blob = ? ORDER BY first", (corpus.blobs[file.path],)
     )
     places = [
-        _Place(
-            start,
-            end,
-            name,
-            found_signals.chunks.get(chunk, 0) + _NAMED_LINE * any(start <= line <= end for line in lines),
-        )
+        _Place(start, end, name, _value(found_signals.chunks.get(chunk, 0), start, end, name, lines))
         for chunk, start, end, name in rows
     ] or [_Place(1, 1, "", 0)]
     most = _CHUNKS[number] if number < len(_CHUNKS) else 1
@@ -136,6 +134,11 @@ def _places(corpus: Corpus, file: RankedFile, number: int, found_signals: Signal
         )
         for place in chosen
     ]
+
+
+def _value(value: float, start: int, end: int, name: str, lines: Collection[int]) -> float:
+    is_named = any(start <= line <= end for line in lines)
+    return value * (1 if name else _NAMELESS) + _NAMED_LINE * is_named
 
 
 def with_texts(tree: trees.Tree, hits: list[Hit], tokens: int, asked: question.Question | None = None) -> list[Hit]:

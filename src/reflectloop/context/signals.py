@@ -5,18 +5,21 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
+from reflectloop.context import words
 from reflectloop.context.graph import INDEXES, stems_of
 from reflectloop.context.index import Corpus
 from reflectloop.context.question import Question
 
 Scores = dict[str, float]
+Source = Literal["chunk", "path", "message"]
 _MOST_TERMS = 96
 _CHUNKS = 600
 _BLOBS = 400
 _COMMITS = 60
 CHUNK_WEIGHTS = (1.0, 0.6, 0.8, 0.3)  # words, words of the title, names of code, other names
+_FEW = 100  # chunks; a word in so few is never too common
 _COMMON_SHARE = 0.4  # of all chunks; a word in more of them tells nothing
 
 
@@ -47,7 +50,7 @@ class Signals(NamedTuple):
     terms: list[str]  # the words that were searched, the rarest first
 
 
-class Reader:
+class TreeReader:
     """Asks the index about one tree."""
 
     def __init__(self, corpus: Corpus) -> None:
@@ -58,14 +61,15 @@ class Reader:
 
     # Words ------------------------------------------------------------------------------------------------------
 
-    def telling(self, terms: Mapping[str, int], most: int = _MOST_TERMS) -> list[str]:
-        """Return the rarest words of a question that the index knows."""
+    def telling(self, terms: Mapping[str, int], source: Source = "chunk", most: int = _MOST_TERMS) -> list[str]:
+        """Return the rarest words of a question that one of the word tables knows."""
         ask = self.corpus.connection.execute
-        (total,) = ask("SELECT max(id) FROM chunk").fetchone()
+        (total,) = ask(f"SELECT max(id) FROM {source}").fetchone()  # noqa: S608 - one of three names
+        query = f"SELECT doc FROM {source}_terms WHERE term = ?"  # noqa: S608
         counts = {}
         for term in terms:
-            row = ask("SELECT doc FROM chunk_terms WHERE term = ?", (term,)).fetchone()
-            if row and row[0] < _COMMON_SHARE * (total or 1):
+            row = ask(query, (term,)).fetchone()
+            if row and row[0] < max(_COMMON_SHARE * (total or 1), _FEW):
                 counts[term] = row[0]
         chosen = sorted(counts, key=lambda term: (counts[term] / (1 + terms[term]), term))
         return chosen[:most]
@@ -87,6 +91,10 @@ class Reader:
                 if len(out) >= _CHUNKS:
                     break
         return out
+
+    def chunks_with(self, name: str) -> list[ScoredChunk]:
+        """Return the chunks in which a whole name occurs."""
+        return self.chunks([words.pieces(name)[0]], (0.0, 1.0)) if words.pieces(name) else []
 
     def blobs(self, terms: Iterable[str], weights: tuple[float, float] = (2.0, 1.0)) -> Scores:
         query = _either(terms)
@@ -150,7 +158,7 @@ class Reader:
                 else:
                     out.mentions[path] = max(out.mentions[path], 1 / len(matches))
                 if file.line:
-                    out.lines[path][file.line] = "stack frame" if file.is_frame else "named in the text"
+                    out.lines[path].setdefault(file.line, "stack frame" if file.is_frame else "named in the text")
         for parts in modules:
             for path, value in _modules(parts, stems).items():
                 out.mentions[path] = max(out.mentions[path], value)
@@ -269,7 +277,7 @@ def file_sums(chunks: Iterable[ScoredChunk], paths: Mapping[int, list[str]]) -> 
     return sums, best
 
 
-def gather(reader: Reader, question: Question) -> Signals:
+def gather(reader: TreeReader, question: Question) -> Signals:
     """Ask for every signal of a question."""
     terms = reader.telling(question.terms)
     title_terms = reader.telling(question.title_terms)
@@ -293,10 +301,10 @@ def gather(reader: Reader, question: Question) -> Signals:
         "names": plain,
         "mentions": named.mentions,
         "frames": named.frames,
-        "path": reader.by_path(terms),
-        "title_path": reader.by_path(title_terms),
-        "history": reader.history(terms),
-        "title_history": reader.history(title_terms),
+        "path": reader.by_path(reader.telling(question.terms, "path")),
+        "title_path": reader.by_path(reader.telling(question.title_terms, "path")),
+        "history": reader.history(reader.telling(question.terms, "message")),
+        "title_history": reader.history(reader.telling(question.title_terms, "message")),
         "changes": reader.changes(),
     }
     values: dict[int, float] = defaultdict(float)

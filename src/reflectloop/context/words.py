@@ -33,7 +33,7 @@ def stem(word: str) -> str:
     else:
         if word.endswith("s") and not word.endswith("ss") and len(word) >= _SHORTEST_STEM:
             word = word[:-1]
-    if len(word) > _SHORTEST_STEM and word[-1] == word[-2] and word[-1] not in "aeioulsz":
+    if len(word) >= _SHORTEST_STEM and word[-1] == word[-2] and word[-1] not in "aeioulsz":
         word = word[:-1]  # "running" and "run"
     return word[:-1] if word.endswith("e") and len(word) > _SHORTEST_STEM else word
 

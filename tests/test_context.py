@@ -1,0 +1,471 @@
+"""The retriever finds the code that a text is about, in every state of a project and of its index."""
+
+from __future__ import annotations
+
+import itertools
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reflectloop.context import chunks, database, filekinds, grammars, impact, index, overview, retriever, words
+from reflectloop.context.hit import Hit
+from reflectloop.context.retriever import retrieve
+from reflectloop.workspace.folders import Folders
+from support import Repo, reflectloop
+
+BACKOFF = '''\
+"""Helpers."""
+import random
+
+
+def wait_before_retry(attempt):
+    """Return the seconds to wait, growing with each attempt."""
+    return min(60, 2 ** attempt) + random.random()
+
+
+class RetryPolicy:
+    def __init__(self, limit):
+        self.limit = limit
+
+    def should_retry(self, attempt):
+        return attempt < self.limit
+'''
+CLIENT = '''\
+from net.backoff import RetryPolicy, wait_before_retry
+
+
+def fetch_page(address):
+    """Download one page."""
+    policy = RetryPolicy(3)
+    return policy, address, wait_before_retry(1)
+'''
+
+
+@pytest.fixture
+def code(repo: Repo) -> Repo:
+    repo.write("net/__init__.py", "")
+    repo.write("net/backoff.py", BACKOFF)
+    repo.write("net/client.py", CLIENT)
+    repo.write("net/colour.py", "def paint_terminal(colour):\n    return colour\n")
+    repo.write(
+        "tests/test_backoff.py",
+        "from net.backoff import wait_before_retry\n\n\ndef test_it_waits():\n    assert wait_before_retry(1)\n",
+    )
+    repo.write("docs/guide.md", "# Guide\n\nHow retries wait between attempts.\n")
+    repo.commit("wait between retries")
+    return repo
+
+
+def paths(hits: list[Hit]) -> list[str]:
+    return list(dict.fromkeys(hit.path for hit in hits))
+
+
+def watch_parsing(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that names each file as it is parsed."""
+    parsed: list[str] = []
+    real = index._parse_file
+
+    def parse(path: str, key: str, data: bytes) -> index._Parsed:
+        parsed.append(path)
+        return real(path, key, data)
+
+    monkeypatch.setattr(index, "_parse_file", parse)
+    return parsed
+
+
+def index_file(repo: Repo) -> Path:
+    place = database.place_for(repo.path)
+    assert place
+    return place
+
+
+# Finding ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_question_finds_the_whole_function_with_its_reasons(code: Repo) -> None:
+    best = retrieve(code.path, "the seconds to wait before a retry do not grow")[0]
+    assert (best.path, best.start_line, best.end_line) == ("net/backoff.py", 5, 7)
+    assert best.text == "\n".join(BACKOFF.split("\n")[4:7])
+    assert "words" in best.source
+    assert "wait_before_retry" in best.why
+
+
+def test_a_name_of_code_finds_its_definition(code: Repo) -> None:
+    hits = retrieve(code.path, "`paint_terminal` is called with None")
+    assert hits[0].path == "net/colour.py"
+    assert "symbols" in hits[0].source
+
+
+def test_a_stack_trace_finds_the_function_of_its_line(code: Repo) -> None:
+    trace = 'Traceback (most recent call last):\n  File "/srv/app/net/backoff.py", line 15, in should_retry\nTypeError'
+    best = retrieve(code.path, "", failure=trace)[0]
+    assert (best.path, best.start_line, best.end_line) == ("net/backoff.py", 14, 15)
+    assert "stack frame" in best.why
+    assert "failure" in best.source
+
+
+@pytest.mark.parametrize(
+    "text", ["see net/colour.py", "net.colour is wrong", "from net import colour", "at net/colour.py:1"]
+)
+def test_files_and_modules_named_in_a_text_are_found(code: Repo, text: str) -> None:
+    assert retrieve(code.path, text)[0].path == "net/colour.py"
+
+
+def test_commits_that_say_similar_things_lead_to_their_files(code: Repo) -> None:
+    code.write("net/zone.py", "VALUES = (1, 2)\n")
+    code.commit("daylight saving shifts the calendar")
+    code.write("other.txt", "x")
+    code.commit("nothing else")
+    hits = retrieve(code.path, "the calendar is wrong after daylight saving")
+    assert hits[0].path == "net/zone.py"
+    assert "history" in hits[0].source
+
+
+def test_new_and_edited_files_count_at_once_and_ignored_ones_never(code: Repo) -> None:
+    retrieve(code.path, "warm up")
+    code.write(".gitignore", "secret_area/\n")
+    code.write("secret_area/telescope.py", "def aim_telescope():\n    pass\n")
+    code.write("net/telescope.py", "def aim_telescope():\n    pass\n")
+    code.write("net/colour.py", "def polish_mirror(telescope):\n    return telescope\n")
+    assert paths(retrieve(code.path, "aim the telescope mirror")) == ["net/colour.py", "net/telescope.py"] or paths(
+        retrieve(code.path, "aim the telescope mirror")
+    ) == ["net/telescope.py", "net/colour.py"]
+
+
+def test_a_deleted_file_is_not_found(code: Repo) -> None:
+    assert "net/colour.py" in paths(retrieve(code.path, "paint terminal colour"))
+    (code.path / "net/colour.py").unlink()
+    assert "net/colour.py" not in paths(retrieve(code.path, "paint terminal colour"))
+
+
+def test_a_tree_of_git_is_searched_instead_of_the_folder(code: Repo) -> None:
+    old = code.git("rev-parse", "HEAD").strip()
+    code.git("rm", "-q", "net/colour.py")
+    code.commit("gone")
+    assert "net/colour.py" not in paths(retrieve(code.path, "paint terminal colour"))
+    assert retrieve(code.path, "paint terminal colour", tree=old)[0].text.startswith("def paint_terminal")
+
+
+def test_chinese_words_find_chinese_comments(code: Repo) -> None:
+    code.write("net/cache.py", "def purge(store):\n    # 清除过期的缓存条目\n    store.clear()\n")
+    code.write("net/login.py", "def enter(user):\n    # 用户登录后刷新令牌\n    return user\n")
+    assert retrieve(code.path, "缓存没有过期")[0].path == "net/cache.py"
+    assert retrieve(code.path, "登录之后 wait_before_retry 出错")[0].path in ("net/login.py", "net/backoff.py")
+
+
+def test_the_budget_is_kept_and_no_function_is_cut(code: Repo) -> None:
+    wide = retrieve(code.path, "retry wait attempt policy", tokens=10_000)
+    tight = retrieve(code.path, "retry wait attempt policy", tokens=60)
+    none = retrieve(code.path, "retry wait attempt policy", tokens=0)
+    assert [hit[1:4] for hit in wide] == [hit[1:4] for hit in tight] == [hit[1:4] for hit in none]
+    whole = {hit[1:4]: hit.text for hit in wide}
+    assert all(hit.text in ("", whole[hit[1:4]]) for hit in tight)
+    assert 0 < sum(words.count_tokens(hit.text) for hit in tight) <= 60
+    assert not any(hit.text for hit in none)
+
+
+def test_the_same_question_has_the_same_answer(code: Repo) -> None:
+    first = retrieve(code.path, "retry wait attempt policy")
+    assert retrieve(code.path, "retry wait attempt policy") == first
+    index_file(code).unlink()
+    assert retrieve(code.path, "retry wait attempt policy") == first
+
+
+# Dependence -------------------------------------------------------------------------------------------------------
+
+
+def test_impact_names_tests_importers_and_uses(code: Repo) -> None:
+    hits = impact.impact(code.path, "net/backoff.py")
+    assert [(hit.source[0], hit.path) for hit in hits][:2] == [
+        ("tests", "tests/test_backoff.py"),
+        ("imports", "net/client.py"),
+    ]
+    assert "wait_before_retry" in hits[1].why or "RetryPolicy".lower() in hits[1].why
+
+
+def test_the_map_shows_parts_and_what_most_depends_on(code: Repo) -> None:
+    shown = overview.project_map(code.path)
+    assert shown.languages["python"] == 6
+    assert shown.parts["tests"] == {"test": 1}
+    assert shown.important[0] == ("net/backoff.py", ["wait_before_retry", "RetryPolicy"])
+
+
+def test_a_change_leads_to_its_tests_and_importers_and_not_to_itself(code: Repo) -> None:
+    code.write("net/backoff.py", BACKOFF.replace("min(60", "min(90"))
+    answer = reflectloop(code.path, "context", "--for-diff", "--json")
+    found = [hit["path"] for hit in answer.json["data"]["hits"]]
+    assert {"tests/test_backoff.py", "net/client.py"} <= set(found[:3])
+    assert "net/backoff.py" not in found
+
+
+# The command ------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_prints_places_and_text(code: Repo) -> None:
+    answer = reflectloop(code.path, "context", "the seconds to wait before a retry do not grow", "--limit", "1")
+    assert answer.code == 0
+    assert answer.stdout.startswith("net/backoff.py:5-7")
+    assert "    def wait_before_retry(attempt):" in answer.stdout.split("\n")
+    assert not [line for line in answer.stdout.split("\n") if line.startswith("net/client.py")]
+
+
+def test_the_command_refuses_nothing_and_contradictions(code: Repo) -> None:
+    assert reflectloop(code.path, "context").code == 12
+    assert reflectloop(code.path, "context", "x", "--map").code == 2
+    assert reflectloop(code.path, "context", "--impact", "no/such.py").code == 12
+    assert reflectloop(code.path, "context", "--for-diff", "no-such-commit").code == 12
+    assert reflectloop(code.path, "context", "zzzz qqqq").code == 1
+
+
+def test_a_failed_run_is_a_question(code: Repo) -> None:
+    line = 'File "net/backoff.py", line 15, in should_retry'
+    code.run("run", code.steps(f"printf '%s\\n' '{line}'; exit 3"))
+    answer = reflectloop(code.path, "context", "--for-failure", "latest", "--json")
+    assert answer.json["data"]["hits"][0]["path"] == "net/backoff.py"
+
+
+def test_other_commands_import_neither_the_retriever_nor_sqlite(code: Repo) -> None:
+    program = (
+        "import sys\nfrom reflectloop.cli import main\n"
+        "try:\n    main.main(['--help'])\nexcept SystemExit:\n    pass\n"
+        "print([name for name in sys.modules if name.startswith(('reflectloop.context', 'sqlite3', 'tree_sitter'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=code.path, capture_output=True, text=True, check=True)
+    assert done.stdout.rstrip().endswith("[]")
+
+
+# The index --------------------------------------------------------------------------------------------------------
+
+
+def test_one_changed_file_costs_one_file(code: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    retrieve(code.path, "warm up")
+    parsed = watch_parsing(monkeypatch)
+    retrieve(code.path, "again")
+    assert parsed == []
+    code.write("net/colour.py", "def other():\n    return 1\n")
+    retrieve(code.path, "again")
+    retrieve(code.path, "again")
+    assert parsed == ["net/colour.py"]
+    code.git("checkout", "-q", "-b", "branch")
+    code.commit("the same content on a branch")
+    code.git("mv", "net/colour.py", "net/renamed.py")
+    retrieve(code.path, "again")
+    assert parsed == ["net/colour.py"]
+
+
+def test_worktrees_share_the_index(code: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    retrieve(code.path, "warm up")
+    code.git("worktree", "add", "-q", str(tmp_path / "second"))
+    parsed = watch_parsing(monkeypatch)
+    assert retrieve(tmp_path / "second", "paint terminal colour")[0].path == "net/colour.py"
+    assert parsed == []
+    assert not (tmp_path / "second" / ".reflectloop").exists()
+
+
+@pytest.mark.parametrize("harm", [b"", b"not a database at all" * 100, None])
+def test_a_damaged_index_is_built_anew(code: Repo, harm: bytes | None) -> None:
+    expected = retrieve(code.path, "retry wait")
+    place = index_file(code)
+    data = place.read_bytes()
+    for end in ("-wal", "-shm"):
+        place.with_name(place.name + end).unlink(missing_ok=True)
+    place.write_bytes(data[:5000] + b"\xff" * (len(data) - 5000) if harm is None else harm)
+    assert retrieve(code.path, "retry wait") == expected
+
+
+def test_an_index_of_another_version_is_built_anew(code: Repo) -> None:
+    expected = retrieve(code.path, "retry wait")
+    connection = sqlite3.connect(index_file(code))
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    assert retrieve(code.path, "retry wait") == expected
+
+
+def test_an_index_that_is_too_large_is_built_anew(code: Repo) -> None:
+    retrieve(code.path, "warm up")
+    place = index_file(code)
+    before = place.stat().st_ino
+    assert database.ask(
+        place, lambda connection: connection.execute("SELECT count(*) FROM blob").fetchone(), largest=10
+    ) == (0,)
+    assert place.stat().st_ino != before or place.stat().st_size < 200_000
+
+
+def test_an_index_that_another_process_locks_does_not_stop_a_question(
+    code: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = retrieve(code.path, "retry wait")
+    code.write("net/extra.py", "def retry_wait_extra():\n    pass\n")
+    monkeypatch.setattr(database, "_WAIT_S", 0.0)
+    with sqlite3.connect(index_file(code), isolation_level=None) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        hits = retrieve(code.path, "retry wait extra")
+        other.execute("ROLLBACK")
+    other.close()
+    assert hits[0].path == "net/extra.py"
+    assert expected
+
+
+def test_two_processes_build_one_index(code: Repo) -> None:
+    for number in range(40):
+        code.write(f"many/part_{number}.py", f"def part_{number}():\n    return {number}\n")
+    program = (
+        "import sys; from pathlib import Path; from reflectloop.context.retriever import retrieve\n"
+        "print(retrieve(Path(sys.argv[1]), 'where is part_7')[0].path)"
+    )
+    argv = [sys.executable, "-c", program, str(code.path)]
+    both = [subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [process.communicate()[0].strip() for process in both] == ["many/part_7.py"] * 2
+    connection = sqlite3.connect(index_file(code))
+    (count, distinct) = connection.execute("SELECT count(*), count(DISTINCT key) FROM blob").fetchone()
+    connection.close()
+    assert count == distinct >= 40
+
+
+def test_a_folder_that_cannot_be_written_is_searched_in_memory(code: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_self: Folders) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(Folders, "ensure_owned", refuse)
+    assert retrieve(code.path, "retries do not wait")[0].path == "net/backoff.py"
+    assert not (code.path / ".reflectloop").exists()
+
+
+def test_without_full_text_search_files_are_read_one_by_one(code: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "has_full_text", lambda: False)
+    assert retrieve(code.path, "retries do not wait between attempts")[0].path == "net/backoff.py"
+
+
+def test_a_folder_without_git_is_searched(folder: Path) -> None:
+    (folder / "lib").mkdir()
+    (folder / "lib/backoff.py").write_text(BACKOFF)
+    (folder / "loop").symlink_to(folder)
+    assert paths(retrieve(folder, "retries wait between attempts")) == ["lib/backoff.py", "state.json"]
+
+
+def test_no_secret_enters_the_index_or_the_answer(code: Repo) -> None:
+    secret = "ghp_" + "Zq8Lm2Xv9Rt4Yw7Bn3Kc6Hd1Js5Pf0Ga8UeD"[:36]
+    code.write("net/settings.py", f'def github_login():\n    token = "{secret}"\n    return token\n')
+    hits = retrieve(code.path, "github login token")
+    assert hits[0].path == "net/settings.py"
+    assert "[REDACTED]" in hits[0].text
+    assert secret not in str(hits)
+    stored = b"".join(path.read_bytes() for path in index_file(code).parent.glob("context*"))
+    assert secret.lower().encode() not in stored.lower()
+    assert secret[4:].lower().encode() not in stored.lower()
+
+
+# Bad input --------------------------------------------------------------------------------------------------------
+
+
+def test_files_that_nobody_wrote_or_can_read_are_left_out(code: Repo) -> None:
+    marker = "def telescope():\n    return 'telescope'\n"
+    code.write("good.py", marker)
+    code.write("binary.py", b"\0\1" + marker.encode())
+    code.write("bundle.min.js", "function telescope(){}")
+    code.write("packed.js", "function telescope(){};" * 4000)
+    code.write("made.go", "// Code generated by stringer. DO NOT EDIT.\nfunc telescope() {}\n")
+    code.write("node_modules/x/index.js", "function telescope() {}\n")
+    code.write("huge.py", marker + "# filler\n" * 200_000)
+    code.write("latin.py", "def telescope_caf\xe9():\n    pass\n".encode("latin-1"))
+    code.write("broken.py", "def telescope(:\n  class (((\n")
+    (code.path / "link.py").symlink_to("good.py")
+    (code.path / "circle").symlink_to(".")
+    assert set(paths(retrieve(code.path, "telescope"))) == {"good.py", "latin.py", "broken.py"}
+
+
+@pytest.mark.parametrize("query", ["", " \n ", "()[]{}*+?.\\", '"', "\0", "AND OR NOT NEAR", "\ud800", "—", "a" * 300])
+def test_any_text_is_a_question(code: Repo, query: str) -> None:
+    assert isinstance(retrieve(code.path, query), list)
+
+
+def test_a_long_text_is_a_question(code: Repo) -> None:
+    text = "retries do not wait between attempts\n" + "filler words of a long log line 0x7f " * 30_000
+    assert len(text) > 1_000_000
+    assert retrieve(code.path, text)[0].path == "net/backoff.py"
+
+
+def test_a_regular_expression_finds_what_it_names(code: Repo) -> None:
+    assert retrieve(code.path, r"wait_\w+_retry\(.*\)")[0].path in ("net/backoff.py", "net/client.py")
+
+
+# Words and chunks -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("parseHTTPResponse", {"parsehttpresponse", "pars", "http", "respons"}),
+        ("retry_count", {"retry_count", "retry", "count"}),
+        ("parsing parsed parses", {"pars"}),
+        ("running runs", {"run"}),
+        ("缓存过期", {"缓存", "存过", "过期"}),
+        ("x" * 100, set()),
+    ],
+)
+def test_words_are_split_and_stemmed(text: str, expected: set[str]) -> None:
+    assert set(words.index_words(text).split()) == expected
+
+
+_SAMPLES = {
+    "a.py": "import os\n\n@wrap\ndef first():\n    pass\n\nclass Second:\n    def third(self):\n        pass\n",
+    "a.js": "const x = require('./y')\n\nfunction first() {\n}\nclass Second {\n  third() {\n  }\n}\n",
+    "a.ts": "interface First {\n  x: number\n}\nexport class Second {\n  third(): void {\n  }\n}\n",
+    "a.tsx": "export const First = () => {\n  return 1\n}\nfunction Second() {\n}\nclass T {\n third() {\n }\n}\n",
+    "a.go": "package a\n\n// First does.\nfunc First() {\n}\n\ntype Second struct {\n}\n\nfunc (s Second) third() {\n}\n",
+    "a.rs": "use crate::x;\nfn first() {\n}\nstruct Second {\n}\nimpl Second {\n    fn third(&self) {\n    }\n}\n",
+    "a.c": "#include <x.h>\nint first(void)\n{\n}\nstruct second {\n  int x;\n};\nstatic char *third(int a)\n{\n}\n",
+    "a.cpp": "int first() {\n}\nclass Second {\npublic:\n  int third() {\n    return 1;\n  }\n};\n",
+    "a.java": "import x.Y;\nclass Second {\n  int first() {\n    return 1;\n  }\n  int third() {\n    return 2;\n  }\n}\n",
+    "a.rb": "require 'x'\ndef first\nend\nclass Second\n  def third\n  end\nend\n",
+}
+
+
+@pytest.mark.parametrize("path", _SAMPLES)
+def test_definitions_of_every_language_are_chunks(path: str) -> None:
+    cut = chunks.split(_SAMPLES[path], grammars.grammar_of(path))
+    names = {name.lower() for chunk in cut for name in chunk.names}
+    assert {"first", "second", "third"} <= names
+    ranges = [(chunk.start, chunk.end) for chunk in cut]
+    assert ranges == sorted(ranges)
+    assert all(left[1] < right[0] for left, right in itertools.pairwise(ranges))
+
+
+@pytest.mark.parametrize("path", _SAMPLES)
+def test_without_a_grammar_patterns_find_definitions(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grammars, "parser_for", lambda _: None)
+    names = {name.lower() for chunk in chunks.split(_SAMPLES[path], grammars.grammar_of(path)) for name in chunk.names}
+    assert len({"first", "second", "third"} & names) >= 2
+
+
+def test_a_file_without_definitions_is_cut_into_windows() -> None:
+    cut = chunks.split("word\n" * 150, None)
+    assert [(chunk.start, chunk.end) for chunk in cut] == [(1, 60), (61, 120), (121, 151)]
+    assert chunks.split(" \n\n", None) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("a/b.py", "code"),
+        ("tests/x.py", "test"),
+        ("src/x_test.go", "test"),
+        ("a/x.spec.ts", "test"),
+        ("README.md", "docs"),
+        ("x.toml", "data"),
+        ("src/testimony.py", "code"),
+    ],
+)
+def test_files_have_kinds(path: str, kind: str) -> None:
+    assert filekinds.kind_of(path) == kind
+
+
+def test_an_index_of_an_unborn_repository_is_possible(tmp_path: Path) -> None:
+    fresh = Repo(tmp_path / "fresh")
+    fresh.path.mkdir()
+    fresh.git("init", "-q")
+    fresh.write("net.py", BACKOFF)
+    assert retriever.retrieve(fresh.path, "wait before retry")[0].path == "net.py"
