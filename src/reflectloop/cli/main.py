@@ -53,6 +53,7 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
         "diff": CommandEntry("status", "Show what a run changed."),
         "shell": CommandEntry("status", "Open a shell in the workspace of a failed run."),
         "route": CommandEntry("status", "Show what the last failure needs, and the command for it."),
+        "brief": CommandEntry("brief", "Print what an agent that knows nothing needs to continue."),
     },
     "Steer a task": {
         "pause": CommandEntry("control", "Stop a run before its next step."),

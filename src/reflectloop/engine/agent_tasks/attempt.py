@@ -12,10 +12,10 @@ from pydantic import BaseModel
 from reflectloop import secrets
 from reflectloop.agents.answer_models import StepClaim, StepDesign
 from reflectloop.diagnosis.failure_record import FailureRecord
-from reflectloop.engine.agent_tasks import attempt_history, attempt_reflection
+from reflectloop.engine.agent_tasks import attempt_reflection
 from reflectloop.engine.agent_tasks.attempt_reflection import AttemptPlace
 from reflectloop.engine.agent_tasks.task_session import TaskSession
-from reflectloop.engine.steps import prompts
+from reflectloop.engine.steps import attempt_history, prompts
 from reflectloop.engine.steps.execution import StepResult
 from reflectloop.engine.steps.prompts import FailedAttempt, StepBrief
 from reflectloop.errors import InvalidInput

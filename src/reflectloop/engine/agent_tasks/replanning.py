@@ -9,9 +9,9 @@ from typing import Any
 from reflectloop.agents.answer_models import PlanChange
 from reflectloop.engine.agent_tasks import planning
 from reflectloop.engine.agent_tasks.attempt import AttemptOutcome, StepAttempt
-from reflectloop.engine.agent_tasks.attempt_history import AttemptHistory
 from reflectloop.engine.steps import prompts
 from reflectloop.engine.steps.agent_pool import AgentCall
+from reflectloop.engine.steps.attempt_history import AttemptHistory
 from reflectloop.errors import AgentFailed, InvalidPlan
 from reflectloop.fileops.ops_context import Refusal
 from reflectloop.plan import drafts

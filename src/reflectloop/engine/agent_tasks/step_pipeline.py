@@ -8,15 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from reflectloop.agents.answer_models import FEWEST, MOST, PlannedStep, StepDesign
-from reflectloop.engine.agent_tasks import attempt_history, attempt_reflection, design_merge, replanning, reviews
+from reflectloop.engine.agent_tasks import attempt_reflection, design_merge, replanning, reviews
 from reflectloop.engine.agent_tasks.attempt import AttemptOutcome, StepAttempt, block, change, fail
-from reflectloop.engine.agent_tasks.attempt_history import AttemptHistory
 from reflectloop.engine.agent_tasks.design_merge import Subject
 from reflectloop.engine.agent_tasks.task_session import TaskSession, next_step, refusals
 from reflectloop.engine.requests.plan_ops import proof_of_command, proofs_of
 from reflectloop.engine.run.recovery import MOST_INTERRUPTIONS
-from reflectloop.engine.steps import agent_executor, execution, planner_context, prompts, run_failure, step_request
+from reflectloop.engine.steps import (
+    agent_executor,
+    attempt_history,
+    execution,
+    planner_context,
+    prompts,
+    run_failure,
+    step_request,
+)
 from reflectloop.engine.steps.agent_executor import UNANSWERED, AgentTask
+from reflectloop.engine.steps.attempt_history import AttemptHistory
 from reflectloop.engine.steps.execution import AgentProblem, StepObserver, StepResult
 from reflectloop.engine.tasks.task_journal import DEEPEST_SPLIT
 from reflectloop.errors import AgentUnavailable, GateRejected, NeedsInput

@@ -11,12 +11,12 @@ from reflectloop.agents.backend import Act
 from reflectloop.artifacts import next_command, usage
 from reflectloop.artifacts.usage import AgentBudget
 from reflectloop.config import Config
-from reflectloop.engine.agent_tasks.attempt_history import AttemptHistory
 from reflectloop.engine.requests import fileops_session
 from reflectloop.engine.requests.fileops_session import FileopsSession, FileopsTarget
 from reflectloop.engine.run import admission
 from reflectloop.engine.steps import agent_executor, agent_fileops, prompts
 from reflectloop.engine.steps.agent_pool import AgentPool, Budget
+from reflectloop.engine.steps.attempt_history import AttemptHistory
 from reflectloop.engine.steps.execution import describe
 from reflectloop.engine.steps.prompts import StepBrief
 from reflectloop.engine.tasks import open_tasks, task_plan

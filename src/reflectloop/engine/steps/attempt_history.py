@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,6 +45,9 @@ class _StoredAttempt(BaseModel):
     learnt: str = ""
     failure: FailureRecord | None = None
 
+    def told(self, number: int) -> FailedAttempt:
+        return FailedAttempt(number, self.approach, self.why, self.failure, self.output, self.diff, self.learnt)
+
 
 def keep(folder: Path, one: FailedAttempt, tree: str, asked: str) -> None:
     stored = _StoredAttempt(
@@ -65,18 +67,22 @@ def keep(folder: Path, one: FailedAttempt, tree: str, asked: str) -> None:
 def recall(folder: Path, step: StepState) -> AttemptHistory:
     """Return the stored attempts. Trees from before a person's last answer do not count as failed any more."""
     past = AttemptHistory(step.id)
-    for number, stored in _stored_attempts(folder, step.attempts):
-        one = FailedAttempt(
-            number, stored.approach, stored.why, stored.failure, stored.output, stored.diff, stored.learnt
-        )
-        past = past.plus(one, stored.tree if number > step.forgiven else "", stored.asked)
+    for number in range(1, step.attempts + 1):
+        stored = _stored_attempt(folder, number)
+        if stored:
+            past = past.plus(stored.told(number), stored.tree if number > step.forgiven else "", stored.asked)
     return past
 
 
-def _stored_attempts(folder: Path, last: int) -> Iterator[tuple[int, _StoredAttempt]]:
-    """Yield the stored attempts; a file that cannot be read is passed over."""
-    for number in range(1, last + 1):
-        try:
-            yield number, _StoredAttempt.model_validate_json((folder / str(number) / _FILE).read_bytes())
-        except (OSError, ValidationError):
-            continue
+def read_attempt(folder: Path, number: int) -> FailedAttempt | None:
+    """Return one failed attempt at a step; None if it is not stored."""
+    stored = _stored_attempt(folder, number)
+    return stored.told(number) if stored else None
+
+
+def _stored_attempt(folder: Path, number: int) -> _StoredAttempt | None:
+    """Return a stored attempt; a file that cannot be read is passed over."""
+    try:
+        return _StoredAttempt.model_validate_json((folder / str(number) / _FILE).read_bytes())
+    except (OSError, ValidationError):
+        return None
