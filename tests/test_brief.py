@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from reflectloop.errors import InvalidInput, NothingToDo, StateDamaged
 from reflectloop.state import events, journal
 from reflectloop.state.journal import Journal
 from reflectloop.workspace.folders import Folders, open_project_dirs
-from scripted_task import CHECK, DESIGN, Crew
+from scripted_task import CHECK, DESIGN, DONE, RIGHT, Crew
 from support import Repo
 from tasks import task_folder
 
@@ -262,3 +263,35 @@ def test_the_code_is_that_of_the_source_which_the_caller_names(crew: Crew) -> No
     assert "BEGIN x.py:1-2 " in text
     assert "add() adds" in asked[0].text
     assert "x.py" not in brief.text(folders(crew.repo), code=None)
+
+
+# Taking over -------------------------------------------------------------------------------------------------------
+
+# Another agent with hands of its own. It stores what it is told, and what the command `brief` prints meanwhile.
+OTHER = """
+import json, pathlib, subprocess, sys
+told = json.load(sys.stdin)
+pathlib.Path({here!r}, "told.md").write_text(told["prompt"])
+shown = subprocess.run([sys.executable, "-m", "reflectloop", "brief", "--project", {root!r}], capture_output=True)
+pathlib.Path({here!r}, "brief.md").write_bytes(shown.stdout)
+pathlib.Path("calc.py").write_text({right!r})
+print(json.dumps({{"data": {done!r}}}))
+"""
+
+
+def test_an_agent_that_continues_a_task_is_told_its_brief_and_nothing_else(repo: Repo) -> None:
+    box = '[box]\nstrongest = "workspace"\n'  # where the other agent can call the command
+    crew = Crew(repo).plays(WRONG, roles="planner executor", settings=box)
+    crew.plan()
+    here = repo.path.parent
+    program = repo.write("../other.py", OTHER.format(here=str(here), root=str(repo.path), right=RIGHT, done=DONE))
+    settings = (repo.path / "reflectloop.toml").read_text().replace('executor = "script"', 'executor = "other"')
+    other = f'[agents.other]\nkind = "command"\nrun = ["{sys.executable}", "{program}"]\n'
+    repo.write("reflectloop.toml", settings + other)
+    assert crew.work().error is None
+    told, shown = (here / "told.md").read_text(), (here / "brief.md").read_text()
+    assert shown.startswith("# Brief of task T-")
+    before, after = told.split(shown.rstrip())
+    assert before.startswith("You do one step, in this folder only")
+    assert "Do this step, then answer with a control word" in before
+    assert re.fullmatch(r"\n\nBEGIN request (\w+)\n\{[\s\S]*\}\nEND request \1\n", after)

@@ -172,9 +172,10 @@ def test_what_was_tried_and_asked_for_is_told_to_whoever_goes_on_after_a_death(s
     scene.bind_another(RIGHT + "# with a docstring, some day\n")
     assert scene.repo.run("tr", "--all").code == 0
     told = scene.papers("2/3/executor.prompt.md")[0].read_text()
-    assert "Attempt 1: check step-" in told
-    assert "Approach then: a comment" in told
+    assert "Step 2, attempt 1 failed." in told
+    assert "\na comment\nEND approach of " in told
     assert "AssertionError" in told
+    assert "Step 2: the engine died; the changes were discarded." in told
     assert "The review asks for:\n- medium: calc.py: no docstring" in told
     assert scene.steps()["2"].attempts == 3
 

@@ -10,7 +10,7 @@ from reflectloop import secrets
 from reflectloop.agents.answer_models import ResearchAnswer
 from reflectloop.diagnosis.failure_record import FailureRecord, class_of
 from reflectloop.engine.agent_tasks.task_session import TaskSession
-from reflectloop.engine.steps import prompts
+from reflectloop.engine.steps import code_context, prompts
 from reflectloop.engine.steps.agent_pool import AgentCall
 from reflectloop.engine.steps.prompts import FailedAttempt, StepBrief
 from reflectloop.errors import AgentFailed, BudgetSpent, ReflectloopError
@@ -47,7 +47,7 @@ def reflect(
     opened = _ticket(session, failure, why, where)
     try:
         found = _researched(session, failure, where, work, output)
-        analyst = _analyst(session, where)
+        analyst = _analyst(session, where, f"{work.title} {why}", output)
         done = reflect_command.on_ticket(session.folders, session.settings, opened, analyst, found or None)
     except BudgetSpent:
         raise
@@ -63,7 +63,8 @@ def _researched(session: TaskSession, failure: FailureRecord, where: AttemptPlac
     """Return a researcher's answer to what is not known, if one is bound; it counts like a person's answer."""
     if failure.needs != "RESEARCH" or not session.pool.has(Role.RESEARCHER):
         return ""
-    prompt = prompts.research(work, failure, output)
+    code = code_context.quoted(session.folders.root, f"{work.title} {work.details}", failure=output)
+    prompt = prompts.research(work, failure, output, code)
     try:
         data = session.pool.need(
             AgentCall(Role.RESEARCHER, prompt, ResearchAnswer, where.folder, where.step, where.attempt)
@@ -92,13 +93,14 @@ def _ticket(session: TaskSession, failure: FailureRecord, why: str, where: Attem
     return OpenTicket(shelf, made, context)
 
 
-def _analyst(session: TaskSession, where: AttemptPlace) -> Any:  # noqa: ANN401 - a function of a report, or None
+def _analyst(session: TaskSession, where: AttemptPlace, query: str, output: str) -> Any:  # noqa: ANN401 - a function of a report, or None
     """A critic's own words in the report, where one is bound; the engine keeps to the facts."""
     if not session.pool.has(Role.CRITIC):
         return None
 
     def analyse(facts: Reflection) -> object:
-        prompt = prompts.reflect(json.dumps(facts.model_dump(mode="json"), indent=2, ensure_ascii=False))
+        code = code_context.quoted(session.folders.root, query, failure=output)
+        prompt = prompts.reflect(json.dumps(facts.model_dump(mode="json"), indent=2, ensure_ascii=False), code)
         call = AgentCall(Role.CRITIC, prompt, Reflection, where.folder, where.step, where.attempt, label="reflection")
         try:
             return session.pool.need(call).data

@@ -42,7 +42,7 @@ class Subject(NamedTuple):
 def settle(pool: AgentPool, shape: type[Design], subject: Subject, brief: Callable[[], str]) -> AgreedDesign[Design]:
     """One planner's design as it is; two planners' designs merged, where both agree to it."""
     subject.folder.mkdir(parents=True, exist_ok=True)
-    prompt = brief()  # the same for both, its random marks too
+    prompt = brief()  # the same for both
     if not pool.has(Role.SECOND_PLANNER):
         first = _asked(pool, shape, subject, Role.PLANNER, prompt)
         return AgreedDesign(_kept(subject, "design", first), 0, first)

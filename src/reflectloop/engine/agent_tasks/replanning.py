@@ -9,7 +9,7 @@ from typing import Any
 from reflectloop.agents.answer_models import PlanChange
 from reflectloop.engine.agent_tasks import planning
 from reflectloop.engine.agent_tasks.attempt import AttemptOutcome, StepAttempt
-from reflectloop.engine.steps import prompts
+from reflectloop.engine.steps import code_context, prompts
 from reflectloop.engine.steps.agent_pool import AgentCall
 from reflectloop.engine.steps.attempt_history import AttemptHistory
 from reflectloop.errors import AgentFailed, InvalidPlan
@@ -29,7 +29,9 @@ def replan(attempt: StepAttempt, why: str) -> AttemptOutcome | None:
     folder = session.attempt_folder(attempt.task, attempt.state.id, attempt.number)
     goal = attempt.plan.objective.goal or attempt.plan.title
     written = json.dumps(attempt.plan.to_json(), indent=2, ensure_ascii=False)
-    prompt = prompts.replan(goal, written, attempt.state.id, session.history.tried)
+    output = session.history.tried[-1].output if session.history.tried else ""
+    code = code_context.quoted(session.folders.root, f"{goal} {attempt.step.title}", failure=output)
+    prompt = prompts.replan(goal, written, attempt.state.id, session.history.tried, code)
     call = AgentCall(
         Role.PLANNER, prompt, PlanChange, folder, attempt.state.id, attempt.number, label=f"replan-{run.replans + 1}"
     )

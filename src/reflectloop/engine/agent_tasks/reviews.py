@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from reflectloop.agents.answer_models import Item, Review
 from reflectloop.engine.agent_tasks.task_session import TaskSession
-from reflectloop.engine.steps import prompts, syntax_tools
+from reflectloop.engine.steps import code_context, prompts, syntax_tools
 from reflectloop.engine.steps.agent_pool import AgentCall
 from reflectloop.engine.steps.prompts import StepBrief
 from reflectloop.gates import batch_gate
@@ -17,6 +17,7 @@ from reflectloop.system import files
 from reflectloop.terms import Role
 from reflectloop.verification import checks
 from reflectloop.verification.tree_builder import TreeBuilder
+from reflectloop.workspace import patch
 from reflectloop.workspace.record_tree import Unrecordable
 
 MOST_ITEMS = 20
@@ -48,11 +49,23 @@ def review(session: TaskSession, case: ReviewInput) -> ReviewResult:
     broken = rules(session, case)
     if broken:
         return ReviewResult("RETRY", broken, ("rules",))
+    roles = [role for role in _REVIEWERS if session.pool.has(role)]
+    prompt = _prompt(session, case) if roles else ""
+    return merged([_asked(session, case, role, prompt) for role in roles], ("rules", *map(str, roles)))
+
+
+def _prompt(session: TaskSession, case: ReviewInput) -> str:
+    """Return the diff and its evidence, with code near it that the diff does not show."""
+    work = case.work
+    query = f"{work.title} {work.details}"
+    near = code_context.quoted(session.folders.root, query, leave_out=_changed(session, case))
     diff = session.diff(case.begun, case.end)
-    prompt = prompts.review(case.work, diff, case.evidence, whole=case.whole)
-    said = [_asked(session, case, role, prompt) for role in _REVIEWERS if session.pool.has(role)]
-    names = ("rules", *(str(role) for role in _REVIEWERS if session.pool.has(role)))
-    return merged(said, names)
+    return prompts.review(work, diff, case.evidence, whole=case.whole, context=near)
+
+
+def _changed(session: TaskSession, case: ReviewInput) -> frozenset[str]:
+    """Return the files of the change, which the diff shows."""
+    return frozenset(file.path for file in patch.touched_files(session.workspace.git(), case.begun, case.end))
 
 
 def rules(session: TaskSession, case: ReviewInput) -> tuple[Item, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from reflectloop.agents.answer_models import FEWEST, MOST, PlannedStep, StepDesign
+from reflectloop.engine import brief
 from reflectloop.engine.agent_tasks import attempt_reflection, design_merge, replanning, reviews
 from reflectloop.engine.agent_tasks.attempt import AttemptOutcome, StepAttempt, block, change, fail
 from reflectloop.engine.agent_tasks.design_merge import Subject
@@ -110,12 +111,12 @@ def design(attempt: StepAttempt) -> AttemptOutcome | None:
         attempt.design = session.history.design or _own_design(attempt)
         attempt.write("design.json", attempt.design)
         return None
-    brief = attempt.brief
-    query = f"{brief.title} {brief.details}"
+    work = attempt.brief
+    query = f"{work.title} {work.details}"
     near = planner_context.of(session.folders, session.workspace, query)
     advice = planner_context.advice(session.folders.root, "step", query)
     subject = Subject(f"step {step.id}", attempt.folder, step.id, attempt.number)
-    settled = design_merge.settle(session.pool, StepDesign, subject, lambda: prompts.step(brief, near, advice))
+    settled = design_merge.settle(session.pool, StepDesign, subject, lambda: prompts.step(work, near, advice))
     if settled.design is None:
         against = "; ".join(settled.objections)
         return block(
@@ -129,9 +130,9 @@ def design(attempt: StepAttempt) -> AttemptOutcome | None:
 
 
 def _own_design(attempt: StepAttempt) -> StepDesign:
-    brief = attempt.brief
-    approach = "run its commands" if not attempt.step.agent else brief.details or brief.title or "do what the step says"
-    return StepDesign(approach=approach, done=brief.done)
+    work = attempt.brief
+    approach = "run its commands" if not attempt.step.agent else work.details or work.title or "do what the step says"
+    return StepDesign(approach=approach, done=work.done)
 
 
 def split(attempt: StepAttempt) -> AttemptOutcome | None:
@@ -223,9 +224,8 @@ def _ask(attempt: StepAttempt, request: FileopsRequest) -> AgentProblem | None:
             attempt.number,
             attempt.start,
             history.trees,
-            attempt.design.approach if attempt.design else "",
             history.tried,
-            history.asked,
+            brief.text(session.folders, attempt.task.id),
         ),
     )
     attempt.claim = answer.claim

@@ -10,7 +10,7 @@ from reflectloop import config, secrets
 from reflectloop.agents.answer_models import ResearchAnswer, StepClaim
 from reflectloop.engine.agent_tasks.task_session import TaskSession, Tell, open_task_session
 from reflectloop.engine.requests.fileops_session import FileopsTarget
-from reflectloop.engine.steps import agent_fileops, prompts
+from reflectloop.engine.steps import agent_fileops, code_context, prompts
 from reflectloop.engine.steps.agent_pool import AgentCall
 from reflectloop.errors import AgentFailed, AgentUnavailable, InvalidInput, Latched, NothingToDo
 from reflectloop.fileops import safe_files
@@ -99,8 +99,13 @@ class _TicketCrew:
 
     def _analyse(self, facts: Reflection) -> object:
         report = facts.model_dump(mode="json")
-        prompt = prompts.reflect(json.dumps(report, indent=2, ensure_ascii=False))
+        code = code_context.quoted(self.session.folders.root, self._query())
+        prompt = prompts.reflect(json.dumps(report, indent=2, ensure_ascii=False), code)
         return self._asked(Role.CRITIC, prompt, Reflection, "reflection") or report
+
+    def _query(self) -> str:
+        issues = " ".join(issue.description for issue in self.opened.ticket.issues)
+        return f"{self.opened.ticket.target or ''} {self.opened.context.problem} {issues}"
 
     # The researcher -------------------------------------------------------------------------------------------
 

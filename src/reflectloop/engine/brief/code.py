@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from reflectloop.context import retriever
 from reflectloop.engine.brief.model import CodePart
-from reflectloop.errors import ReflectloopError
-from reflectloop.workspace.project import OWN_FOLDER
+from reflectloop.engine.steps import code_context
 
 
 class CodeQuery(NamedTuple):
@@ -25,15 +23,10 @@ CodeSource = Callable[[CodeQuery], Sequence[CodePart]]
 
 
 def of_project(root: Path) -> CodeSource:
-    """Return the source of code that asks the retriever; a project that it cannot read gives none."""
+    """Return the source of code that asks the project's retriever."""
 
     def find(query: CodeQuery) -> Sequence[CodePart]:
-        try:
-            hits = retriever.retrieve(
-                root, query.text, tokens=query.tokens, failure=query.failure, changed=query.changed
-            )
-        except (OSError, ReflectloopError):
-            return ()
+        hits = code_context.find(root, query.text, tokens=query.tokens, failure=query.failure, changed=query.changed)
         return [
             CodePart(
                 path=hit.path,
@@ -44,7 +37,6 @@ def of_project(root: Path) -> CodeSource:
                 why=hit.why,
             )
             for hit in hits
-            if not hit.path.startswith(f"{OWN_FOLDER}/")  # lessons are told by themselves
         ]
 
     return find

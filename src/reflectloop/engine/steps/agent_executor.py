@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from reflectloop import secrets
 from reflectloop.agents.answer_models import StepClaim
 from reflectloop.agents.backend import Act, Reply
-from reflectloop.engine.steps import planner_context, prompts
+from reflectloop.engine.steps import code_context, planner_context, prompts
 from reflectloop.engine.steps.agent_pool import AgentCall, AgentPool
 from reflectloop.engine.steps.execution import AgentProblem
 from reflectloop.engine.steps.prompts import FailedAttempt, StepBrief
@@ -37,9 +37,8 @@ class AgentTask(NamedTuple):
     number: int
     before: str  # the tree it begins with
     failed_trees: Collection[str]
-    design: str = ""
     failed: tuple[FailedAttempt, ...] = ()
-    asked: str = ""  # what a review wants changed
+    told: str = ""  # the brief of the task; else the prompt is made from the fields above
 
     @property
     def role(self) -> Role:
@@ -79,10 +78,14 @@ def ask(pool: AgentPool, act: Act, task: AgentTask) -> AgentAnswer:
 
 
 def _prompt(pool: AgentPool, task: AgentTask) -> str:
+    if task.told:
+        return prompts.continue_task(task.told, task.request, again=bool(task.failed))
     signature = next((attempt.failure.signature for attempt in reversed(task.failed) if attempt.failure), "")
     about = f"{task.brief.title} {task.brief.details}".strip()
     advice = planner_context.advice(pool.root, "failure" if signature else "step", about, signature)
-    return prompts.execute(task.brief, task.design, task.request, task.failed, f"{task.asked}\n\n{advice}".strip())
+    output = task.failed[-1].output if task.failed else ""
+    code = code_context.quoted(pool.root, about, failure=output)
+    return prompts.execute(task.brief, code, task.request, task.failed, advice)
 
 
 def _unanswered(who: str, reply: Reply) -> AgentAnswer:

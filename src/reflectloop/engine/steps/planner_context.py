@@ -1,11 +1,11 @@
-"""Collects context for a planner: files, lines that match the goal, the last failure, lessons."""
+"""Collects context for a planner: code by the retriever, the last failure, lessons."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from reflectloop.engine.steps import prompts
+from reflectloop.engine.steps import code_context, prompts
 from reflectloop.fileops import read_ops, safe_files
 from reflectloop.fileops.request import ListDir, Search
 from reflectloop.lessons import lesson_scopes
@@ -26,6 +26,12 @@ _LARGEST = 12_000  # characters of a file of the engine's
 
 def of(folders: Folders, space: Workspace, text: str) -> str:
     """In quoted pieces, the nearest first; small enough for any model."""
+    code = code_context.quoted(folders.root, text)
+    return "\n\n".join(filter(None, (code or _without_retriever(space, text), *_failures(folders))))
+
+
+def _without_retriever(space: Workspace, text: str) -> str:
+    """Return names of files, and lines with words of the text, where the retriever has no answer."""
     with safe_files.open_folder(space.repo, space.identity[2:]) as top:
         listed = read_ops.list_folder(ListDir(op="list_dir", depth=3, maxEntries=_MOST_FILES), top)
         names = [str(one["path"]) for one in _entries(listed) if one.get("kind") == "file"]
@@ -33,7 +39,6 @@ def of(folders: Folders, space: Workspace, text: str) -> str:
     parts = [
         prompts.quoted("files", "\n".join(names)) if names else "",
         prompts.quoted("lines that hold words of it", "\n".join(found)) if found else "",
-        *_failures(folders),
     ]
     return "\n\n".join(filter(None, parts))
 

@@ -166,7 +166,7 @@ def agree(what: str, mine: BaseModel, merged: BaseModel) -> str:
     )
 
 
-def replan(goal: str, plan: str, step: str, tried: Sequence[FailedAttempt], faults: Sequence[str] = ()) -> str:
+def replan(goal: str, plan: str, step: str, tried: Sequence[FailedAttempt], code: str = "") -> str:
     """Build the prompt that asks the planner to change a plan after a step failed."""
     return _made(
         "planner",
@@ -175,33 +175,46 @@ def replan(goal: str, plan: str, step: str, tried: Sequence[FailedAttempt], faul
         "exit 0 only once it is done. Say in `reason` what was wrong with the plan.",
         quoted("goal", goal),
         quoted("plan", plan),
+        code,
         *(_attempt(attempt) for attempt in tried),
-        _list("Your last answer could not be taken:", faults),
     )
 
 
 # Executing --------------------------------------------------------------------------------------------------------
 
 
-def execute(work: StepBrief, design: str, request: dict[str, Any], tried: Sequence[FailedAttempt], advice: str) -> str:
-    again = (
-        "Earlier attempts at this step did not hold. Go about it in another way than before, and say in `approach` "
-        "what is different. Doing the same again counts as a failed attempt."
-        if tried
-        else ""
-    )
+_EXECUTE = (
+    "Do this step, then answer with a control word: step_done, ask (with a question that only a person can answer), "
+    "split (with 3 to 7 substeps), replan or fail (with a reason), or self_check (with the fault that you found in "
+    "your own result as reason: it is reflected on before the next attempt)."
+)
+_AGAIN = (
+    "Earlier attempts at this step did not hold. Go about it in another way than before, and say in `approach` "
+    "what is different. Doing the same again counts as a failed attempt."
+)
+
+
+def execute(work: StepBrief, code: str, request: dict[str, Any], tried: Sequence[FailedAttempt], advice: str) -> str:
+    """Build the prompt of an executor of a plan file's step."""
     return _made(
         "executor",
-        "Do this step, then answer with a control word: step_done, ask (with a question that only a person can "
-        "answer), split (with 3 to 7 substeps), replan or fail (with a reason), or self_check (with the fault that you "
-        "found in your own result as reason: it is reflected on before the next attempt).",
+        _EXECUTE,
         _about(work),
-        quoted("design", design) if design else "",
-        quoted("request", json.dumps(request, indent=2, ensure_ascii=False)),
-        again,
+        code,
+        _request(request),
+        _AGAIN if tried else "",
         *(_attempt(one) for one in tried),
         _lessons(advice),
     )
+
+
+def continue_task(brief: str, request: dict[str, Any], *, again: bool) -> str:
+    """Build the prompt of an executor of a task: its brief, from which anybody can continue, and the request."""
+    return _made("executor", _EXECUTE, brief.rstrip(), _request(request), _AGAIN if again else "")
+
+
+def _request(request: dict[str, Any]) -> str:
+    return quoted("request", json.dumps(request, indent=2, ensure_ascii=False))
 
 
 def _attempt(one: FailedAttempt) -> str:
@@ -241,7 +254,7 @@ def tools_rule(names: Sequence[str]) -> str:
     return f"{rule} Change no file: the step is an analysis, and `summary` must say what you found."
 
 
-def research(work: StepBrief, failure: FailureRecord, output: str) -> str:
+def research(work: StepBrief, failure: FailureRecord, output: str, code: str = "") -> str:
     """For a researcher: what stands in the way is not known here, and can perhaps be found out."""
     said = failure.diagnosis
     return _made(
@@ -252,6 +265,7 @@ def research(work: StepBrief, failure: FailureRecord, output: str) -> str:
         _about(work),
         f"Likely cause by the rules: {said.root_cause}. {said.suggestion}" if said else "",
         quoted("output", output or failure.log_excerpt, 6_000),
+        code,
     )
 
 
@@ -281,13 +295,14 @@ def repair_output(required: str, name: str, content: str, requirements: str, ans
     )
 
 
-def reflect(facts: str) -> str:
+def reflect(facts: str, code: str = "") -> str:
     """For a critic: the report that the rules filled, to be made better and never other in its facts."""
     return _made(
         "reviewer",
         "An attempt at a step failed. Below is a reflection report that rules filled in. Answer with the same report: "
         "keep every fact in it as it is, and write a better occurrence_process, root_cause and learning_notes.",
         quoted("report", facts),
+        code,
     )
 
 
@@ -303,9 +318,9 @@ def review(work: StepBrief, diff: str, evidence: Sequence[str], *, whole: bool, 
         "exit 0 if the change is right; the engine runs them. With PASS an item with a kind is a remark for gates: "
         "they check again (security, contract, evidence, scenario) or record it (constraint, efficiency).",
         _about(work),
+        context,
         quoted("diff", diff, 60_000) if diff.strip() else "The change is empty: no file differs.",
         _list("What the engine itself ran and saw:", evidence) or "The engine ran nothing for it.",
-        context,
     )
 
 

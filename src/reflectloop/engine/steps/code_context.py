@@ -1,0 +1,55 @@
+"""Asks the project's retriever for code, and quotes what it finds as data."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from reflectloop.context import retriever
+from reflectloop.context.hit import Hit
+from reflectloop.engine.steps import prompts
+from reflectloop.errors import ReflectloopError
+from reflectloop.system.git import GitFailed
+from reflectloop.workspace.project import OWN_FOLDER
+
+TOKENS = 3_000
+_QUERY = 4_000  # characters
+_FAILURE = 16_000
+
+
+def find(
+    root: Path,
+    query: str,
+    *,
+    tokens: int = TOKENS,
+    failure: str = "",
+    changed: Sequence[str] = (),
+    leave_out: Collection[str] = (),
+) -> list[Hit]:
+    """Return the places of a project that a text is about, without lessons; none if it cannot be searched."""
+    try:
+        hits = retriever.retrieve(
+            root,
+            query[:_QUERY],
+            tokens=tokens,
+            failure=failure[-_FAILURE:],
+            changed=changed,
+            leave_out=leave_out,
+        )
+    except (OSError, sqlite3.Error, GitFailed, ReflectloopError):
+        return []
+    return [hit for hit in hits if not hit.path.startswith(f"{OWN_FOLDER}/")]
+
+
+def quoted(root: Path, query: str, *, tokens: int = TOKENS, failure: str = "", leave_out: Collection[str] = ()) -> str:
+    """Return the same as text for a prompt: code as data, and the names of further places."""
+    hits = find(root, query, tokens=tokens, failure=failure, leave_out=leave_out)
+    parts = [prompts.quoted(place(hit), hit.text) for hit in hits if hit.text]
+    others = [f"{place(hit)} ({prompts.one_line(hit.why, 200)})" for hit in hits if not hit.text]
+    parts += [prompts.quoted("other places", "\n".join(others))] if others else []
+    return "\n\n".join(["Code of the project that may bear on it:", *parts]) if parts else ""
+
+
+def place(hit: Hit) -> str:
+    return f"{prompts.one_line(hit.path)}:{hit.start_line}-{hit.end_line}"
