@@ -84,6 +84,9 @@ GRANTING = {
     "secrets.rules": '[secrets]\nrules = "/srv/rules.toml"\n',
     "policy.allow": '[policy]\nallow = ["git.push-force"]\n',
     "policy.rules": '[policy]\nrules = "../rules.yaml"\n',
+    "autoloop.apply": '[autoloop]\napply = "branch"\n',
+    "autoloop.branch": '[autoloop]\nbranch = "main"\n',
+    "autoloop.notify": '[autoloop]\nnotify = ["./tell"]\n',
     "reflect.rules": '[reflect]\nrules = "~/rules.toml"\n',
     "verify.setup": '[verify]\nsetup = [["npm", "ci"]]\n',
     "verify.checks.web.service": '[[verify.checks]]\nname = "web"\nrun = ["true"]\n'

@@ -260,6 +260,18 @@ class OutputConfig(ConfigSection):
         return value
 
 
+class AutoloopConfig(ConfigSection):
+    apply: Literal["never", "branch", "commit"] = Field(
+        default="never", description="where proven work lands by itself: nowhere, a branch of its own, your branch"
+    )
+    branch: Annotated[str, Field(min_length=1, max_length=200)] = Field(
+        default="reflectloop/autoloop", description="the branch for apply = branch"
+    )
+    notify: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
+        default=(), description="a program that is given each message for a person as its last argument"
+    )
+
+
 class Config(ConfigSection):
     output: OutputConfig = OutputConfig()
     workspace: WorkspaceConfig = WorkspaceConfig()
@@ -273,6 +285,7 @@ class Config(ConfigSection):
     policy: PolicyConfig = PolicyConfig()
     verify: VerifyConfig = VerifyConfig()
     reflect: ReflectConfig = ReflectConfig()
+    autoloop: AutoloopConfig = AutoloopConfig()
     _ignored: tuple[str, ...] = PrivateAttr(default=())
 
     @property
@@ -334,9 +347,25 @@ class JudgingSettings(NamedTuple):
     by_flag: tuple[str, ...] = ()  # differing ones that count since the user trusts the project for one command
 
 
+_executors: list[str] = []  # the agent that the command line names, if any
+
+
+def use_executor(name: str) -> None:
+    """Let this agent execute steps in this process, whoever the settings name."""
+    _executors[:] = [name]
+
+
 def load(project_root: Path) -> Config:
     """Return the active settings: the user's, restricted by the project, and extended by it as far as trusted."""
-    return sources(project_root).config
+    settings = sources(project_root).config
+    if not _executors:
+        return settings
+    known = [*KINDS, *settings.agents]
+    if _executors[0] not in known:
+        raise InvalidInput(
+            f"--executor {_executors[0]!r} is not an agent; known: {', '.join(known)}", next_step="reflectloop agents"
+        )
+    return settings.model_copy(update={"roles": settings.roles.model_copy(update={"executor": _executors[0]})})
 
 
 def sources(project_root: Path) -> Sources:

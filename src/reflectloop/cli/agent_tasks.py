@@ -15,6 +15,7 @@ from reflectloop.cli import render
 from reflectloop.cli.interrupts import as_interrupts
 from reflectloop.cli.progress import PlainProgress, observe
 from reflectloop.cli.render import Answer, Note, answers, echo, paint
+from reflectloop.cli.run import executor_option
 from reflectloop.engine.agent_tasks import planning, task_runner
 from reflectloop.engine.agent_tasks.plan_import import ProposedPlan
 from reflectloop.engine.agent_tasks.planning import PlanningResult, PlanRequest
@@ -143,6 +144,7 @@ def _plan_lines(proposed: ProposedPlan) -> Iterator[str]:
 
 @click.command()
 @click.option("--all", "every", is_flag=True, help="Execute every step, then run the gates.")
+@executor_option
 @_isolation
 @answers
 def tr(every: bool, isolation: str | None, project_dir: Path) -> Answer:

@@ -65,6 +65,10 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
         "fork": CommandEntry("control", "Open a new task from the state before a step."),
         "unlock": CommandEntry("control", "Lift the latch that a leak, an escape or failures set."),
     },
+    "Work unattended": {
+        "submit": CommandEntry("autoloop", "Put a task into the queue."),
+        "autoloop": CommandEntry("autoloop", "Work on queued tasks and the current one unattended."),
+    },
     "Judge and apply a change": {
         "verify": CommandEntry("verify", "Verify a change with the project's own checks in fresh copies."),
         "watch": CommandEntry("watch", "Verify the working tree while somebody edits it."),

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from reflectloop import config
 from reflectloop.cli import render
 from reflectloop.cli.control import required_reason
 from reflectloop.cli.interrupts import as_interrupts
@@ -23,6 +24,20 @@ from reflectloop.errors import ReflectloopError
 from reflectloop.plan.load import ASSUMED_TRACK, refuse_address
 from reflectloop.terms import Isolation, describe_level
 from reflectloop.workspace.project import Mode
+
+
+def _use_executor(_context: click.Context, _option: click.Parameter, name: str | None) -> None:
+    if name is not None:
+        config.use_executor(name)
+
+
+executor_option = click.option(
+    "--executor",
+    metavar="AGENT",
+    expose_value=False,
+    callback=_use_executor,
+    help="The agent that executes steps, instead of the one in the settings.",
+)
 
 
 def run_options(function: Callable[..., Answer]) -> Callable[..., None]:
@@ -65,6 +80,7 @@ def run_options(function: Callable[..., Answer]) -> Callable[..., None]:
                 metavar="FILE",
                 help="Count the approvals in this file, which people filled in.",
             ),
+            executor_option,
             click.option("--yes", "-y", is_flag=True, help="Agree to questions that are not about safety."),
             click.option("--events", is_flag=True, help="Print the journal as JSON lines while it is written."),
         )

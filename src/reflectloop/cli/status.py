@@ -81,13 +81,20 @@ def _cost_lines(cost: dict[str, Any] | None, step: dict[str, Any] | None) -> Ite
 
 
 @click.command("tasks")
+@click.option("--use", metavar="TASK", help="Make this task the current one, to which other commands apply.")
 @answers
-def tasks(project_dir: Path) -> Answer:
+def tasks(use: str | None, project_dir: Path) -> Answer:
     """List every task of this project, its state and its progress.
 
     \b
     Example: reflectloop tasks
     """
+    if use:
+        from reflectloop.commands import task_control
+
+        result = task_control.use(project_dir, use)
+        lines = [result.message, f"next: {result.next_step}"]
+        return Answer(result.as_data(), lines, next_step=result.next_step)
     known = task_status.all_tasks(project_dir)
     lines = [
         f"{'*' if task['current'] else ' '} {task['id']}  {task['state']:12}  "

@@ -22,7 +22,7 @@ from reflectloop.state.journal import Journal
 from reflectloop.state.transitions import TaskState
 from reflectloop.system import clock
 from reflectloop.workspace import secret_guard
-from reflectloop.workspace.folders import Folders, RunFolder, open_project_dirs
+from reflectloop.workspace.folders import TASK_ID, Folders, RunFolder, open_project_dirs
 from reflectloop.workspace.store import Store
 
 REDO = "redo"
@@ -74,6 +74,18 @@ def _locked(start: Path, purpose: str) -> Iterator[_LockedTask]:
             raise NothingToDo(f"task {task.id} is {task.state}", next_step=next_command.NEW_RUN)
         with views.edit_journal(folders, task.id) as journal:
             yield _LockedTask(folders, task, task.last_run, journal)
+
+
+def use(start: Path, name: str) -> ControlResult:
+    """Make a task the current one: autoloop sets one aside that waits for a person."""
+    folders = open_project_dirs(start)
+    with lock.hold_lock(folders.own, "tasks"):
+        if not TASK_ID.fullmatch(name) or not folders.journal(name).is_file():
+            raise NothingToDo(f"there is no task {name!r}", next_step="reflectloop tasks")
+        run = folders.load_task(name).last_run
+        folders.set_current_task(name)
+        follow = next_command.for_task(run) if run else next_command.STATUS
+        return ControlResult(name, run.id if run else "", f"task {name} is the current one", follow)
 
 
 # Pausing ------------------------------------------------------------------------------------------------------

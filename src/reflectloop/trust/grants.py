@@ -75,6 +75,11 @@ def _is_outside(value: str, user: str | None) -> bool:
     return value != user and (Path(value).is_absolute() or value.startswith("~") or ".." in value.split("/"))
 
 
+def _lands_more(value: str, user: str) -> bool:
+    return _LANDING.index(value) > _LANDING.index(user)
+
+
+_LANDING = ("never", "branch", "commit")
 _FREE = _Row(_never, "")
 _UNKNOWN = _Row(_differs, "{key} is {value}")  # a setting without a row needs trust
 _NUMBER = "{key} may be {value}, above your limit"
@@ -137,6 +142,11 @@ _ROWS: Mapping[str, Mapping[str, _Row]] = {
         "neighbours": _Row(_differs, _SWITCHED_OFF),
         "sabotage": _Row(_differs, _SWITCHED_OFF),
         "canaries": _Row(_differs, "tests are judged by their report alone: a changed runner goes unnoticed"),
+    },
+    "autoloop": {
+        "apply": _Row(_lands_more, "proven work lands without a person: {value}"),
+        "branch": _Row(_differs, "proven work lands on the branch {value}"),
+        "notify": _Row(_differs, "a program of the project tells you messages: {value}"),
     },
     "reflect": {
         "rules": _Row(_is_outside, "rules of diagnosis are read from {value}", names_file=True),

@@ -30,7 +30,20 @@ _LARGEST_OWNER = 1 << 10
 _SET_ASIDE = "came-with-the-project"
 _RECORDS = ("runs", "tasks", "verifications", "reflections", "tickets", "final")
 # Files that the engine acts on; removed if they came with the project.
-_ACTING = ("git", "workspaces", "tmp", "open", "current", "latest", "lock", "cache", "requests", "asked", "work")
+_ACTING = (
+    "git",
+    "workspaces",
+    "tmp",
+    "open",
+    "current",
+    "latest",
+    "lock",
+    "cache",
+    "requests",
+    "asked",
+    "work",
+    "autoloop",
+)
 
 
 def read_id_file(path: Path, shape: re.Pattern[str]) -> str | None:

@@ -1,0 +1,330 @@
+"""The loop: looks at all projects, settles sessions that ended, and starts what the decision names."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from reflectloop import config
+from reflectloop.autoloop import headless
+from reflectloop.autoloop.daemon_files import DaemonFiles, DaemonMemory, WorkSession
+from reflectloop.autoloop.decision import Clocks, NextAction, Notice, Situation, decide
+from reflectloop.autoloop.headless import SessionEnd
+from reflectloop.autoloop.project_state import ProjectState, spending
+from reflectloop.autoloop.task_view import Acknowledgement, Limits, Spending, Standing, TaskView
+from reflectloop.diagnosis.retrying import retry_after
+from reflectloop.errors import ReflectloopError
+from reflectloop.state.fold import TaskKind
+from reflectloop.system import clock, process
+
+_HEARTBEAT_S = 30.0
+_LONGEST_BACKOFF_S = 900.0
+_NOTIFY_S = 10.0
+_BACKOFF_S = {"LOCKED": 5.0, "INTERRUPTED": 5.0, "NO_SPACE": 300.0, "AGENT_FAILED": 60.0, "AGENT_UNAVAILABLE": 60.0}
+_STARTS_IN_A_LOOK = 16
+
+
+class LoopWorld(NamedTuple):
+    """The world outside of the loop: clocks and sessions. Tests pass their own."""
+
+    monotonic: Callable[[], float] = clock.monotonic
+    wall: Callable[[], datetime] = clock.now
+    start: Callable[[ProjectState, DaemonFiles, TaskView], WorkSession] = headless.start
+    runs: Callable[[WorkSession], bool] = lambda session: session.runs
+    end_of: Callable[[DaemonFiles, WorkSession], SessionEnd] = headless.end_of
+    stop: Callable[[WorkSession], None] = headless.stop
+
+
+class LoopProject(NamedTuple):
+    """One project, and the daemon's files in it."""
+
+    state: ProjectState
+    files: DaemonFiles
+    memory: DaemonMemory
+
+    @property
+    def name(self) -> str:
+        return self.state.name
+
+
+def open_project(root: Path) -> LoopProject:
+    state = ProjectState(root)
+    own = DaemonFiles(state.folders)
+    return LoopProject(state, own, own.read_memory())
+
+
+class Autoloop:
+    """All projects of one daemon. The first one is its home: the status and the budget are kept there."""
+
+    def __init__(self, projects: Sequence[LoopProject], limits: Limits, outside: LoopWorld | None = None) -> None:
+        self.projects = list(projects)
+        self.limits = limits
+        self.outside = outside or LoopWorld()
+        self.finishing = False  # starts nothing more
+        self._ready: dict[str, float] = {}
+        self._started: dict[str, float] = {}
+        self._served: dict[str, int] = {}
+        self._faults: dict[str, str] = {}
+        self._gone: set[str] = set()
+        self._began = self.outside.monotonic()
+        self._beat = float("-inf")
+        self._wait_again()
+
+    @property
+    def home(self) -> LoopProject:
+        return self.projects[0]
+
+    @property
+    def sessions(self) -> list[WorkSession]:
+        return [session for project in self.projects for session in project.memory.sessions.values()]
+
+    # One look --------------------------------------------------------------------------------------------------
+
+    def look(self) -> NextAction:
+        """Settle what ended, and start what is due. Return the decision after the last start."""
+        for project in self.projects:
+            self._settle_ended(project)
+        for _ in range(_STARTS_IN_A_LOOK):
+            situation = self._situation()
+            action = decide(situation, Clocks(self.outside.monotonic(), self.outside.wall()))
+            self._tell(action.notices)
+            if action.start is None or self.finishing:
+                break
+            self._start(action.start, action.reason)
+        self._write_status(situation, action)
+        return action._replace(start=None) if self.finishing else action
+
+    def _situation(self) -> Situation:
+        views: list[TaskView] = []
+        busy = set()
+        for project in self.projects:
+            mine = self._views(project)
+            works = bool(project.memory.sessions)
+            if works or (any(view.standing.wants_session for view in mine) and project.state.is_busy):
+                busy.add(project.name)
+            views += mine
+        acknowledged = {key: ack for project in self.projects for key, ack in project.memory.acknowledged.items()}
+        return Situation(
+            views,
+            acknowledged,
+            self._ready,
+            self._started,
+            self._served,
+            frozenset(busy),
+            len(self.sessions),
+            self.limits,
+            self.spending(),
+        )
+
+    def _views(self, project: LoopProject) -> list[TaskView]:
+        """Return the views of a project. One that cannot be read is reported, and the others go on."""
+        try:
+            views = project.state.views()
+        except (ReflectloopError, OSError) as fault:
+            self._report_fault(project, f"{type(fault).__name__}: {fault}")
+            return []
+        if project.state.is_gone:
+            self._report_fault(project, f"{project.name} is gone")
+        else:
+            self._faults.pop(project.name, None)
+        return views
+
+    def _report_fault(self, project: LoopProject, text: str) -> None:
+        if self._faults.get(project.name) != text:
+            self._faults[project.name] = text
+            where = self.home if project.state.is_gone and not self.home.state.is_gone else project
+            if not where.state.is_gone:
+                where.files.log("fault", project=project.name, reason=text)
+
+    # Sessions --------------------------------------------------------------------------------------------------
+
+    def _start(self, view: TaskView, reason: str) -> None:
+        project = next(project for project in self.projects if project.name == view.project)
+        now = self.outside.monotonic()
+        self._started[view.key] = now
+        try:
+            session = self.outside.start(project.state, project.files, view)
+        except (ReflectloopError, OSError) as fault:
+            code = fault.code if isinstance(fault, ReflectloopError) else "NO_ANSWER"
+            end = SessionEnd(code, fault.message if isinstance(fault, ReflectloopError) else str(fault))
+            self._acknowledge(project, view.key, view.position, end, view)
+            project.files.log("start failed", entry=view.key, code=code, reason=end.reason)
+            return
+        self._served[project.name] = self._served.get(project.name, 0) + 1
+        project.memory.sessions[view.key] = session
+        project.files.write_memory(project.memory)
+        project.files.log(
+            "start", entry=view.key, task=view.task_id, words=list(view.words), pid=session.pid, reason=reason
+        )
+
+    def _settle_ended(self, project: LoopProject) -> None:
+        for session in list(project.memory.sessions.values()):
+            if project.state.is_gone or not self.outside.runs(session):
+                self._settle(project, session)
+
+    def _settle(self, project: LoopProject, session: WorkSession) -> None:
+        """Record how a session ended, and whether its task advanced."""
+        end = self.outside.end_of(project.files, session)
+        del project.memory.sessions[session.key]
+        if project.state.is_gone:
+            return
+        if session.words[0] == "tp":
+            self._link(project, session, end)
+        view = next((view for view in self._views(project) if view.key == session.key), None)
+        if view is not None:
+            self._acknowledge(project, session.key, session.position, end, view)
+        project.files.log("end", entry=session.key, code=end.code, reason=end.reason, standing=view and view.standing)
+        project.files.write_memory(project.memory)
+
+    def _acknowledge(self, project: LoopProject, key: str, began_at: str, end: SessionEnd, view: TaskView) -> None:
+        last = project.memory.acknowledged.get(key, Acknowledgement())
+        code = "AGENT_FAILED" if view.standing is Standing.UNANSWERED else end.code
+        now = clock.stamp(self.outside.wall())
+        if view.position != began_at and view.standing is not Standing.UNANSWERED:
+            ack = Acknowledgement(began_at, 0, 0.0, now, code, end.reason, last.notified)
+            self._ready.pop(key, None)
+        else:
+            count = last.sessions + 1
+            asked_s = end.asked_s if end.asked_s is not None else retry_after(view.reason, self.outside.wall())
+            wait = backoff(code, count, asked_s)
+            ack = Acknowledgement(view.position, count, wait, now, code, end.reason, last.notified)
+            self._ready[key] = self.outside.monotonic() + wait
+        project.memory.acknowledged[key] = ack
+        with contextlib.suppress(ReflectloopError):  # a full disk: the journals still say what is left to do
+            project.files.write_memory(project.memory)
+
+    def _link(self, project: LoopProject, session: WorkSession, end: SessionEnd) -> None:
+        """Record the task that planning opened; after a crash it is the current one, if no submission has it."""
+        linked = {entry.task_id for entry in project.state.queue.entries().values()}
+        task_id = end.task_id
+        if not task_id:
+            task = project.state.folders.peek_current()
+            run = task.last_run
+            is_new = run is not None and run.kind is TaskKind.AGENTS and run.started >= session.at
+            task_id = task.id if is_new else ""
+        if task_id and task_id not in linked:
+            project.state.queue.open_task(session.key, task_id)
+
+    def stop_sessions(self) -> None:
+        """Interrupt every session; the next daemon continues where they were."""
+        for project in self.projects:
+            for session in list(project.memory.sessions.values()):
+                project.files.log("stop", entry=session.key, pid=session.pid)
+                self.outside.stop(session)
+                self._settle(project, session)
+
+    def _wait_again(self) -> None:
+        """Continue the waits that a daemon before this one began, whatever the wall clock says now."""
+        for project in self.projects:
+            for key, ack in project.memory.acknowledged.items():
+                if ack.waits_s > 0:
+                    passed = (self.outside.wall() - _time(ack.ended, self.outside.wall())).total_seconds()
+                    left = min(max(ack.waits_s - passed, 0.0), ack.waits_s)
+                    self._ready[key] = self.outside.monotonic() + left
+
+    # Night and status ----------------------------------------------------------------------------------------------
+
+    def begin_night(self, arguments: Mapping[str, Any]) -> None:
+        """Begin a night, or continue the one that a killed daemon with the same arguments left unfinished."""
+        night = self.home.memory.night
+        if night.get("arguments") == dict(arguments) and not night.get("ended"):
+            until = night.get("until")
+            passed = (self.outside.wall() - _time(str(night.get("began")), self.outside.wall())).total_seconds()
+            self._began -= max(0.0, passed)
+            self.limits = self.limits._replace(until=_time(until, self.outside.wall()) if until else None)
+            self.home.files.log("continue", began=night.get("began"))
+            return
+        for project in self.projects:
+            self._views(project)
+        began = {
+            "arguments": dict(arguments),
+            "began": clock.stamp(self.outside.wall()),
+            "until": clock.stamp(self.limits.until) if self.limits.until else None,
+            "costs": spending(iter([project.state for project in self.projects])),
+        }
+        self.home.memory.night.clear()
+        self.home.memory.night.update(began)
+        self.home.files.write_memory(self.home.memory)
+        self.home.files.log("begin", until=began["until"], projects=[project.name for project in self.projects])
+
+    def end_night(self, reason: str) -> None:
+        self.home.memory.night["ended"] = clock.stamp(self.outside.wall())
+        if not self.home.state.is_gone:
+            self.home.files.write_memory(self.home.memory)
+            self.home.files.log("over", reason=reason)
+
+    def spending(self) -> Spending:
+        before = self.home.memory.night.get("costs", {})
+        now = spending(iter([project.state for project in self.projects]))
+        usd = sum(cost - before.get(task, (0.0, 0))[0] for task, (cost, _) in now.items())
+        unpriced = sum(count - before.get(task, (0.0, 0))[1] for task, (_, count) in now.items())
+        return Spending(round(usd, 6), unpriced, (self.outside.monotonic() - self._began) / 3600)
+
+    def _tell(self, notices: Sequence[Notice]) -> None:
+        """Log each message once, and give it to the program that the user named."""
+        for notice in notices:
+            project = next(project for project in self.projects if project.name == notice.view.project)
+            key = notice.view.key
+            last = project.memory.acknowledged.get(key, Acknowledgement())
+            project.memory.acknowledged[key] = last._replace(notified=notice.mark)
+            project.files.write_memory(project.memory)
+            project.files.log("notify", entry=key, standing=notice.view.standing, text=notice.text)
+            notify(project, notice.text)
+
+    def _write_status(self, situation: Situation, action: NextAction) -> None:
+        counts: dict[str, int] = {}
+        for view in situation.views:
+            counts[view.standing] = counts.get(view.standing, 0) + 1
+        status = {
+            "projects": [project.name for project in self.projects],
+            "sessions": [session._asdict() for session in self.sessions],
+            "tasks": counts,
+            "spent_usd": situation.spending.usd,
+            "over": action.over,
+            "idle": action.idle,
+            "faults": self._faults,
+        }
+        now = self.outside.monotonic()
+        if now - self._beat < _HEARTBEAT_S and status == self._last_status:
+            return
+        self._beat, self._last_status = now, status
+        if not self.home.state.is_gone:
+            with contextlib.suppress(ReflectloopError):
+                self.home.files.write_status({**status, "at": clock.stamp(self.outside.wall())})
+
+    _last_status: Mapping[str, Any] | None = None
+
+    def wait_limit(self, action: NextAction) -> float:
+        """Return how long the next wait may last."""
+        return _HEARTBEAT_S if action.wait_s is None else min(action.wait_s, _HEARTBEAT_S)
+
+    def watched(self) -> Iterator[str]:
+        """Yield the folders in which every change is a reason to look: each command signs the lock in the first."""
+        for project in self.projects:
+            yield str(project.state.folders.own)
+            yield str(project.files.asks)
+
+
+def backoff(code: str, count: int, asked_s: float | None) -> float:
+    """Return the wait after this many sessions that ended so: it doubles, and is never below what was asked."""
+    base = _BACKOFF_S.get(code, 20.0)
+    grown = base if code in ("LOCKED", "INTERRUPTED") else base * 2.0 ** min(count - 1, 10)
+    return max(min(grown, _LONGEST_BACKOFF_S), asked_s or 0.0)
+
+
+def notify(project: LoopProject, text: str) -> None:
+    """Give a message to the program that the settings name; its failure changes nothing."""
+    with contextlib.suppress(ReflectloopError, OSError):
+        program = config.load(project.state.folders.root).autoloop.notify
+        if program:
+            process.capture([*program, text], timeout_s=_NOTIFY_S)
+
+
+def _time(stamp: object, other: datetime) -> datetime:
+    try:
+        return datetime.fromisoformat(str(stamp))
+    except ValueError:
+        return other - timedelta(0)
