@@ -122,7 +122,7 @@ def test_a_failed_dependency_holds_by_name_and_what_comes_after_it() -> None:
     failed = view("a", Standing.FAILED, number=1)
     second = view("b", Standing.QUEUED, after=("a",), number=2)
     third = view("c", Standing.QUEUED, after=("b",), number=3)
-    marked = {made.key: made for made in with_dependencies([failed, second, third])}
+    marked = {made.entry: made for made in with_dependencies([failed, second, third])}
     assert (marked["b"].standing, marked["b"].reason) == (Standing.HELD, "it comes after a, which is failed")
     assert (marked["c"].standing, marked["c"].reason) == (Standing.HELD, "it comes after b, which is held itself")
     assert one(failed, second, third).start is None

@@ -25,7 +25,7 @@ ONCE, STOP, FINISH = "ask-once", "ask-stop", "ask-finish"
 class WorkSession(NamedTuple):
     """One session that was started, by a process that may outlive the daemon."""
 
-    key: str
+    entry: str
     position: str
     pid: int
     start: int  # of the process, so that a reused pid is not taken for it

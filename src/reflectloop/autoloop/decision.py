@@ -65,12 +65,12 @@ def decide(situation: Situation, now: Clocks) -> NextAction:
     if over:
         return NextAction(notices=notices, over=over)
     wanting = [view for view in views if view.standing.wants_session and not _is_stuck(situation, view)]
-    until = {view.key: _ready_at(situation, view) for view in wanting}
-    free = [view for view in wanting if view.project not in situation.busy and until[view.key] <= now.monotonic]
+    until = {view.entry: _ready_at(situation, view) for view in wanting}
+    free = [view for view in wanting if view.project not in situation.busy and until[view.entry] <= now.monotonic]
     if free and situation.running < situation.limits.jobs:
         view = min(free, key=lambda view: _rank(situation, view))
         return NextAction(view, _why(situation, view), notices, 0.0)
-    waits = [until[view.key] - now.monotonic for view in wanting if until[view.key] > now.monotonic]
+    waits = [until[view.entry] - now.monotonic for view in wanting if until[view.entry] > now.monotonic]
     waits += _until_end(situation, now)
     idle = not wanting and not situation.running and not situation.busy
     return NextAction(notices=notices, wait_s=min(waits, default=None), idle=idle)
@@ -92,32 +92,32 @@ def end_of_night(situation: Situation, now: Clocks) -> str:
 
 def with_dependencies(views: Sequence[TaskView]) -> list[TaskView]:
     """Return the views, with those that wait for another task marked; a failed one holds its dependants by name."""
-    known = {view.key: view for view in views} | {view.task_id: view for view in views if view.task_id}
+    known = {view.entry: view for view in views} | {view.task_id: view for view in views if view.task_id}
     held: dict[str, str] = {}
     for view in sorted(views, key=lambda view: view.number):
         for name in view.after:
             other = known.get(name)
             if other is None or other.number >= view.number or _is_lost(other, held):
-                held[view.key] = name
+                held[view.entry] = name
                 break
     return [_with_dependency(view, known, held) for view in views]
 
 
 def _is_lost(other: TaskView, held: Mapping[str, str]) -> bool:
-    return other.key in held or (other.standing.is_over and not other.standing.succeeded)
+    return other.entry in held or (other.standing.is_over and not other.standing.succeeded)
 
 
 def _with_dependency(view: TaskView, known: Mapping[str, TaskView], held: Mapping[str, str]) -> TaskView:
     if view.standing is not Standing.QUEUED:
         return view
-    if view.key in held:
-        other = known.get(held[view.key])
+    if view.entry in held:
+        other = known.get(held[view.entry])
         state = "is not known" if other is None else f"is {other.standing}"
         if other and other.number >= view.number:
             state = "was not submitted before it"
-        elif other and other.key in held:
+        elif other and other.entry in held:
             state = "is held itself"
-        return view._replace(standing=Standing.HELD, reason=f"it comes after {held[view.key]}, which {state}")
+        return view._replace(standing=Standing.HELD, reason=f"it comes after {held[view.entry]}, which {state}")
     waiting = [name for name in view.after if not known[name].standing.succeeded]
     if waiting:
         return view._replace(standing=Standing.WAITS, reason=f"it comes after {', '.join(waiting)}")
@@ -126,7 +126,7 @@ def _with_dependency(view: TaskView, known: Mapping[str, TaskView], held: Mappin
 
 def _is_stuck(situation: Situation, view: TaskView) -> bool:
     """Return True if sessions end again and again where they began, and not for want of an agent or of space."""
-    last = situation.acknowledged.get(view.key, Acknowledgement())
+    last = situation.acknowledged.get(view.entry, Acknowledgement())
     if last.position != view.position or last.code in PATIENT:
         return False
     return last.sessions >= MOST_SESSIONS or last.code in _HOPELESS
@@ -153,11 +153,11 @@ _HOPELESS = frozenset(
 
 def _ready_at(situation: Situation, view: TaskView) -> float:
     """Return when a task may have its next session: after the cool-down, and after a failure's wait."""
-    last = situation.acknowledged.get(view.key, Acknowledgement())
+    last = situation.acknowledged.get(view.entry, Acknowledgement())
     stays = last.position == view.position
-    cooled = situation.started.get(view.key, float("-inf")) + situation.limits.cooldown_s
+    cooled = situation.started.get(view.entry, float("-inf")) + situation.limits.cooldown_s
     begun = view.standing in (Standing.UNFINISHED, Standing.UNANSWERED)
-    waited = situation.ready.get(view.key, float("-inf"))
+    waited = situation.ready.get(view.entry, float("-inf"))
     return waited if stays else cooled if begun else float("-inf")
 
 
@@ -168,7 +168,7 @@ def _rank(situation: Situation, view: TaskView) -> tuple[int, int, int, int]:
 
 
 def _why(situation: Situation, view: TaskView) -> str:
-    last = situation.acknowledged.get(view.key, Acknowledgement())
+    last = situation.acknowledged.get(view.entry, Acknowledgement())
     if not last.position:
         return f"it is {view.standing}"
     if last.position == view.position:
@@ -190,12 +190,12 @@ def _notices(situation: Situation, views: Sequence[TaskView]) -> list[Notice]:
     out = []
     for view in views:
         stuck = view.standing.wants_session and _is_stuck(situation, view)
-        last = situation.acknowledged.get(view.key, Acknowledgement())
+        last = situation.acknowledged.get(view.entry, Acknowledgement())
         if view.standing in _TOLD:
             notice = Notice(view, _text(view))
         elif stuck:
             reason = f"{last.sessions} session(s) ended without an advance: {last.code or 'no answer'}: {last.reason}"
-            notice = Notice(view, f"{view.title or view.key}: {reason}")
+            notice = Notice(view, f"{view.title or view.entry}: {reason}")
         else:
             continue
         if last.notified != notice.mark:
@@ -204,7 +204,7 @@ def _notices(situation: Situation, views: Sequence[TaskView]) -> list[Notice]:
 
 
 def _text(view: TaskView) -> str:
-    parts = [f"{view.title or view.key} {_WORDS[view.standing]}", view.reason, view.next_command]
+    parts = [f"{view.title or view.entry} {_WORDS[view.standing]}", view.reason, view.next_command]
     return ": ".join(filter(None, parts))
 
 

@@ -36,12 +36,12 @@ def start(project: ProjectState, own: DaemonFiles, view: TaskView) -> WorkSessio
         prepare(project.folders, view)
     elif view.words[0] == "tp":
         set_aside(project.folders)
-    output = own.output_of(view.key)
+    output = own.output_of(view.entry)
     output.parent.mkdir(parents=True, exist_ok=True)
     argv = [sys.executable, "-m", "reflectloop", *view.words, "--json", "--project", project.name]
     pid = process.detach(argv, output)
     started = process.start_time(pid)
-    return WorkSession(view.key, view.position, pid, started, view.words, str(output), clock.stamp(clock.now()))
+    return WorkSession(view.entry, view.position, pid, started, view.words, str(output), clock.stamp(clock.now()))
 
 
 def end_of(own: DaemonFiles, session: WorkSession) -> SessionEnd:

@@ -144,20 +144,20 @@ class Autoloop:
     def _start(self, view: TaskView, reason: str) -> None:
         project = next(project for project in self.projects if project.name == view.project)
         now = self.outside.monotonic()
-        self._started[view.key] = now
+        self._started[view.entry] = now
         try:
             session = self.outside.start(project.state, project.files, view)
         except (ReflectloopError, OSError) as fault:
             code = fault.code if isinstance(fault, ReflectloopError) else "NO_ANSWER"
             end = SessionEnd(code, fault.message if isinstance(fault, ReflectloopError) else str(fault))
-            self._acknowledge(project, view.key, view.position, end, view)
-            project.files.log("start failed", entry=view.key, code=code, reason=end.reason)
+            self._acknowledge(project, view.entry, view.position, end, view)
+            project.files.log("start failed", entry=view.entry, code=code, reason=end.reason)
             return
         self._served[project.name] = self._served.get(project.name, 0) + 1
-        project.memory.sessions[view.key] = session
+        project.memory.sessions[view.entry] = session
         project.files.write_memory(project.memory)
         project.files.log(
-            "start", entry=view.key, task=view.task_id, words=list(view.words), pid=session.pid, reason=reason
+            "start", entry=view.entry, task=view.task_id, words=list(view.words), pid=session.pid, reason=reason
         )
 
     def _settle_ended(self, project: LoopProject) -> None:
@@ -168,15 +168,15 @@ class Autoloop:
     def _settle(self, project: LoopProject, session: WorkSession) -> None:
         """Record how a session ended, and whether its task advanced."""
         end = self.outside.end_of(project.files, session)
-        del project.memory.sessions[session.key]
+        del project.memory.sessions[session.entry]
         if project.state.is_gone:
             return
         if session.words[0] == "tp":
             self._link(project, session, end)
-        view = next((view for view in self._views(project) if view.key == session.key), None)
+        view = next((view for view in self._views(project) if view.entry == session.entry), None)
         if view is not None:
-            self._acknowledge(project, session.key, session.position, end, view)
-        project.files.log("end", entry=session.key, code=end.code, reason=end.reason, standing=view and view.standing)
+            self._acknowledge(project, session.entry, session.position, end, view)
+        project.files.log("end", entry=session.entry, code=end.code, reason=end.reason, standing=view and view.standing)
         project.files.write_memory(project.memory)
 
     def _acknowledge(self, project: LoopProject, key: str, began_at: str, end: SessionEnd, view: TaskView) -> None:
@@ -206,13 +206,13 @@ class Autoloop:
             is_new = run is not None and run.kind is TaskKind.AGENTS and run.started >= session.at
             task_id = task.id if is_new else ""
         if task_id and task_id not in linked:
-            project.state.queue.open_task(session.key, task_id)
+            project.state.queue.open_task(session.entry, task_id)
 
     def stop_sessions(self) -> None:
         """Interrupt every session; the next daemon continues where they were."""
         for project in self.projects:
             for session in list(project.memory.sessions.values()):
-                project.files.log("stop", entry=session.key, pid=session.pid)
+                project.files.log("stop", entry=session.entry, pid=session.pid)
                 self.outside.stop(session)
                 self._settle(project, session)
 
@@ -267,7 +267,7 @@ class Autoloop:
         """Log each message once, and give it to the program that the user named."""
         for notice in notices:
             project = next(project for project in self.projects if project.name == notice.view.project)
-            key = notice.view.key
+            key = notice.view.entry
             last = project.memory.acknowledged.get(key, Acknowledgement())
             project.memory.acknowledged[key] = last._replace(notified=notice.mark)
             project.files.write_memory(project.memory)

@@ -44,7 +44,7 @@ _OVER = frozenset((Standing.PROVEN, Standing.APPLIED, Standing.FAILED, Standing.
 class TaskView(NamedTuple):
     """One task or submission. `position` differs after every advance, retry and answer."""
 
-    key: str  # the submission's id, else the task's
+    entry: str  # the submission's id, else the task's
     project: str
     standing: Standing
     position: str

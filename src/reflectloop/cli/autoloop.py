@@ -179,7 +179,7 @@ def status(project_dir: Path) -> Answer:
     own = DaemonFiles(state.folders)
     at_work = own.read_memory().sessions
     views = [
-        view._replace(standing=Standing.WORKING) if view.key in at_work and at_work[view.key].runs else view
+        view._replace(standing=Standing.WORKING) if view.entry in at_work and at_work[view.entry].runs else view
         for view in decision.with_dependencies(state.views())
     ]
     data = {
@@ -190,7 +190,7 @@ def status(project_dir: Path) -> Answer:
     }
     lines = [f"autoloop works, pid {own.pid}" if own.is_running else "autoloop does not work here"]
     for view in views:
-        lines.append(f"  {view.key}  {view.standing:10}  {view.title}")
+        lines.append(f"  {view.entry}  {view.standing:10}  {view.title}")
         lines += [f"      {view.reason}"] if view.reason else []
         lines += [f"      next: {view.next_command}"] if view.next_command and not view.standing.is_over else []
     follow = "reflectloop autoloop stop" if own.is_running else "reflectloop autoloop start"
@@ -298,3 +298,31 @@ def submit(
     entry = queue.submit(NewSubmission(goal or "", plan, title, executor, after, priority))
     lines = [f"{entry.id} is queued: {entry.title}", Note("next: reflectloop autoloop start")]
     return Answer(entry._asdict(), lines, next_step="reflectloop autoloop start")
+
+
+@click.command()
+@click.option(
+    "--since", default="12h", show_default=True, metavar="TIME", help="As 8h, 90m, 22:00 or a date with time."
+)
+@_PROJECTS
+@click.option(
+    "--html", "page", type=click.Path(path_type=Path), metavar="FILE", help="Also write one HTML page with plots."
+)
+@answers
+def report(since: str, listed: Path | None, page: Path | None, project_dir: Path) -> Answer:
+    """Report what every task came to: proven, waiting for a person with its question, failed and why; cost and time.
+
+    \b
+    Example: reflectloop report --since 8h --html night.html
+    """
+    from reflectloop.autoloop import night_report, night_times
+    from reflectloop.system import clock, files
+
+    now = clock.now()
+    made = night_report.make(_roots(project_dir, listed), night_times.past_time(since, now), now)
+    if page:
+        from reflectloop.autoloop import report_page
+
+        files.write_atomic(page, report_page.page(made))
+    lines = [*night_report.markdown(made), *([Note(f"page: {page}")] if page else [])]
+    return Answer(made.as_data(), lines, written=[page] if page else [])

@@ -68,6 +68,7 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
     "Work unattended": {
         "submit": CommandEntry("autoloop", "Put a task into the queue."),
         "autoloop": CommandEntry("autoloop", "Work on queued tasks and the current one unattended."),
+        "report": CommandEntry("autoloop", "Report what every task came to, with cost and time."),
     },
     "Judge and apply a change": {
         "verify": CommandEntry("verify", "Verify a change with the project's own checks in fresh copies."),
