@@ -48,7 +48,7 @@ def made(repo: Repo) -> Repo:
 
 def verified(repo: Repo, make: str) -> Answer:
     repo.write("make.py", make)
-    done = repo.run("verify")
+    done = repo.run("verify", "--fresh")
     return done._replace(stdout=done.stdout + done.stderr)
 
 

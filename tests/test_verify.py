@@ -218,7 +218,7 @@ def test_the_second_verification_of_the_same_change_runs_only_the_tests_in_other
     calc.fix()
     first = calc.say("--track", "fix")
     assert "pytest on base + patch, sealed" in first.stderr
-    second = calc.say("--track", "fix")
+    second = calc.say("--track", "fix", "--fresh")
     assert second.code == 0
     [running] = [line for line in second.stderr.splitlines() if line.startswith("·")]
     assert running.startswith("· 1 of about 1: pytest tests of the patch, in other surroundings")

@@ -42,7 +42,8 @@ def verify(request: VerifyRequest, junit: Path | None, sarif: Path | None) -> An
         outcome = verify_command.verify(request, observer)
     verdict = outcome.verdict
     if outcome.before:
-        return Answer(outcome.before.data, _proven_before(outcome.before), envelope=outcome.envelope)
+        short = tuple(_proven_before(outcome.before, outcome.envelope.warnings))
+        return Answer(outcome.before.data, short, envelope=outcome.envelope)
     if verdict is None:
         return Answer(envelope=outcome.envelope, error=outcome.error)
     _export(junit, verdict_export.junit(verdict))
@@ -64,11 +65,15 @@ def gate(subject: GateInput) -> Answer:
     return Answer(result.data, _gate_lines(result), envelope=result.envelope, error=result.error)
 
 
-def _proven_before(before: ProvenBefore) -> Iterator[Note]:
+def _proven_before(before: ProvenBefore, warnings: list[str]) -> Iterator[Note]:
     """Yield the answer for a change that was proven under the same conditions; nothing ran for it now."""
     level = describe_level(str(before.envelope.get("evidence_level")))
     yield Note(f"{paint('green', str(OutcomeWord.PASS))}: proven before, and nothing changed since")
     yield Note(f"  {before.run_id}, {before.finished}; --fresh runs everything again")
+    for check in before.data.get("checks", ()):
+        base = check["base"]["summary"] if check["base"] else "not run"
+        yield Note(f"  {check['name']}: {check['left_out'] or check['sealed']['summary']}; on base: {base}")
+    yield from (Note(f"{paint('yellow', 'warning:')} {text}") for text in warnings if not text.startswith(PROBED))
     yield Note(paint("dim", f"evidence {level}, isolation {before.envelope.get('isolation')}"))
     yield Note(f"{paint('dim', 'next:')} reflectloop receipt verify {before.run_id}")
 

@@ -54,7 +54,7 @@ class Event:  # noqa: PLW1641 - no event is a key
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.payload().items())})"
 
     def payload(self) -> Json:
-        return {name: self.__dict__[name] for name in self._names}
+        return {"kind": self.kind, **{name: self.__dict__[name] for name in self._names}}
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _source: object, handler: Any) -> Any:  # noqa: ANN401 - no import of pydantic

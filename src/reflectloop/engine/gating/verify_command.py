@@ -268,6 +268,7 @@ class Verification:
         before = remembered.find(self.folders, sides.base, sides.head, self._conditions(sides))
         if before is None:
             return None
+        self.warnings += before.envelope.get("warnings", ())
         envelope = self.envelope(None, sides.base, before.envelope.get("evidence_level"), ())
         update = {"run_id": before.run_id, "next": f"reflectloop receipt verify {before.run_id}"}
         files.remove_tree(self.folder)
