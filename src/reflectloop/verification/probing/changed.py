@@ -85,6 +85,12 @@ def parse(source: bytes) -> ast.Module | str:
         return f"{type(fault).__name__}: {fault}"
 
 
+def places(source: bytes) -> list[tuple[str, int]]:
+    """Return the names and first lines of all functions of a source; none if it cannot be read."""
+    tree = parse(source)
+    return [] if isinstance(tree, str) else [(item.qualname, item.line) for item in _read(tree).functions.values()]
+
+
 def _changed(path: str, old: _SourceModule, new: _SourceModule, names: set[str]) -> Iterator[ChangedFunction]:
     for qualname, function in new.functions.items():
         known = old.functions.get(qualname)

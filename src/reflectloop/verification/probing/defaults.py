@@ -13,7 +13,7 @@ _UNKNOWN = object()
 
 
 class ParameterDefaults(NamedTuple):
-    """The defaults of a function: of its last positional parameters, and of those that only have a name."""
+    """The defaults of a function: of its last positional parameters, and of all that have a name."""
 
     first: int  # the number of positional parameters without a default
     values: tuple[Any, ...] = ()
@@ -26,7 +26,8 @@ def read(source: bytes, line: int) -> ParameterDefaults:
     for node in ast.walk(tree) if isinstance(tree, ast.Module) else ():
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _first_line(node) == line:
             given = node.args
-            named = zip(given.kwonlyargs, given.kw_defaults, strict=True)
+            usual = [*given.posonlyargs, *given.args][-len(given.defaults) :] if given.defaults else []
+            named = [*zip(usual, given.defaults, strict=True), *zip(given.kwonlyargs, given.kw_defaults, strict=True)]
             return ParameterDefaults(
                 len(given.posonlyargs) + len(given.args) - len(given.defaults),
                 tuple(map(_value, given.defaults)),

@@ -11,12 +11,12 @@ from reflectloop.config import VerifyConfig
 from reflectloop.sandbox.sandbox import CommandResult
 from reflectloop.verification import protected
 from reflectloop.verification.check_runner import CheckRunner
-from reflectloop.verification.probing import changed, replays, sabotage
+from reflectloop.verification.probing import callers, changed, replays, sabotage
 from reflectloop.verification.probing.changed import ChangedFunction, ChangeReport
 from reflectloop.verification.probing.only_under_test import OutcomeProbe
 from reflectloop.verification.probing.programs import RecordedCall, Recording, RecordingExtras
 from reflectloop.verification.probing.replays import BareReplay, Outcomes, StandInExtras
-from reflectloop.verification.probing.second_inputs import NeighbourProbe
+from reflectloop.verification.probing.second_inputs import NeighbourProbe, NeighbourReport
 from reflectloop.verification.probing.second_run import (
     OTHER_LOCALE,
     OTHER_SEED,
@@ -85,8 +85,8 @@ def examine(case: ProbeInput) -> ProbeReport:
             _probe_suite(case, suite, change.functions, report, probed, reasons)
         if case.settings.replay and change.functions:
             report.notes.append(summary(change.functions, probed, reasons, "outside of the test runner"))
-        if case.settings.neighbours and report.recording.calls:
-            _probe_neighbours(case, report)
+        if case.settings.neighbours and (report.recording.calls or report.recording.paths):
+            _probe_neighbours(case, suites, report)
         _ask_about_reached(report)
     return report
 
@@ -148,6 +148,8 @@ def _probe_suite(
         reached=report.recording.reached | second.recording.reached,
         python=second.recording.python or report.recording.python,
         path=second.recording.path or report.recording.path,
+        reasons={**report.recording.reasons, **second.recording.reasons},
+        paths={**report.recording.paths, **second.recording.paths},
     )
     reasons.update(second.recording.reasons)
     report.findings += reads_of_tests(second.recording.reads)
@@ -190,12 +192,51 @@ def settle(findings: Sequence[TamperFinding], report: ProbeReport) -> list[Tampe
     ]
 
 
-def _probe_neighbours(case: ProbeInput, report: ProbeReport) -> None:
+def _probe_neighbours(case: ProbeInput, suites: Sequence[SuiteOutcomes], report: ProbeReport) -> None:
     probe = NeighbourProbe(case.runs, case.base, case.tree, report.recording, case.changes, case.note).examine()
+    direct = [function for function in report.functions if function.direct]
+    missing = [function for function in direct if function not in probe.probed or not probe.changed]
+    for suite in suites:
+        missing = [function for function in missing if function not in probe.by_caller]
+        _probe_callers(case, suite, report, probe, missing)
     known = {(finding.rule, finding.path, finding.line) for finding in report.findings}
     report.findings += [item for item in probe.findings if (item.rule, item.path, item.line) not in known]
     report.general = tuple(probe.general)
-    report.notes.append(summary(report.functions, probe.probed, probe.left_out, "on inputs near those of the tests"))
+    left_out = {**report.recording.reasons, **probe.left_out}
+    text = summary(report.functions, probe.probed, left_out, "on inputs near those of the tests")
+    by_caller = [f"{function.qualname} by {caller}" for function, caller in probe.by_caller.items()]
+    report.notes.append(f"{text}; through a caller: {', '.join(by_caller)}" if by_caller else text)
+
+
+def _probe_callers(
+    case: ProbeInput,
+    suite: SuiteOutcomes,
+    report: ProbeReport,
+    probe: NeighbourReport,
+    missing: Sequence[ChangedFunction],
+) -> None:
+    """Probe functions whose own calls tell nothing by the calls of the functions through which tests reach them."""
+    tests = case.proving.get(suite.check.name, ())
+    trees = case.runs.ground.trees
+    listing = trees.listing(case.tree)
+    chosen = callers.choose(
+        missing,
+        report.recording.paths,
+        lambda path: path in listing and is_source(path),
+        lambda path: trees.read(case.tree, path),
+    )
+    if not chosen or not tests:
+        return
+    made = callers.constructors(_other_sources(case))
+    functions = [*dict.fromkeys(item.function for item in chosen)]
+    extras = RecordingExtras(functions, {**OTHER_SEED, **OTHER_ZONE, **OTHER_LOCALE}, makers=made)
+    case.run(case.tree, suite.check, "calls of functions that call the changed ones", tests, extras)
+    second = NeighbourProbe(
+        case.runs, case.base, case.tree, extras.recording, case.changes, case.note, callers=chosen
+    ).examine()
+    probe.findings += second.findings
+    probe.probed |= second.probed
+    probe.by_caller.update(second.by_caller)
 
 
 def _stand_in_runner(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from reflectloop.verification.probing import likeness
+from reflectloop.verification.probing import likeness, number_rows, renamed_words
 from reflectloop.verification.probing.inside import plain_data
 from reflectloop.verification.probing.neighbours import CallInput, FixedValue, write
 from reflectloop.verification.probing.observations import AnswerPair, FunctionAnswer, Observation
@@ -22,6 +22,9 @@ _CONTRAST = 0.9  # share of neighbours that change, of inputs that do not
 _LEAST_AGREEING = 4
 _LEAST_LETTERS, _LEAST_GROUPS = 7, 5  # letters at one place of a text, places
 _MIXED = 0.65  # share of places at which some letters change the answer and others do not
+_LEAST_SLOW = 5
+_LEAST_ROW_ANSWERS = 3  # different answers of base, of a function that is more than a yes or no
+_ALIKE = 0.9  # share of letters that do the same at all places
 _MANY_STEPS, _TIMES_STEPS = 20_000, 30
 _SMALL = 2  # numbers up to it, and containers with one element, are classes of their own
 _LEAST_VARIED = 5
@@ -40,6 +43,9 @@ class Suspicion(NamedTuple):
 def judge(seen: Observation, *, grows_table: bool = False) -> list[Suspicion]:
     """Return what is suspicious about one function. `grows_table`: the patch only adds entries to tables of base."""
     out = [*_equality(seen)]
+    if _is_slower(seen):
+        reason = "takes far longer than before for inputs near those of the tests"
+        return [*out, Suspicion("written-for-the-test", reason, tuple(_side_by_side(seen)))]
     if _is_padded(seen):
         reason = "gives old answers in far more steps than before, so that inputs near those of the tests take too long"
         return [*out, Suspicion("written-for-the-test", reason, tuple(_side_by_side(seen)))]
@@ -59,6 +65,13 @@ def _is_padded(seen: Observation) -> bool:
         and item.patch.steps > max(_MANY_STEPS, _TIMES_STEPS * item.base.steps)
         for item in seen.tests
     )
+
+
+def _is_slower(seen: Observation) -> bool:
+    """Return True if the patch gives no answer in time to most inputs near the tests' that base answers quickly."""
+    near = [item for item in seen.near if not item.family and item.base.returns and item.base.steps * 4 <= seen.limit]
+    slow = [item for item in near if item.patch.endless or item.patch.late]
+    return bool(seen.changed) and len(slow) >= _LEAST_SLOW and 2 * len(slow) >= len(near)
 
 
 def is_judged(seen: Observation) -> bool:
@@ -83,6 +96,8 @@ def _is_empty(value: object) -> bool:
 
 def _for_changed(seen: Observation, *, grows_table: bool) -> str:
     near, changed = seen.telling, seen.changed
+    if changed and not grows_table and renamed_words.depends_on_words(seen):
+        return "changes the answer only for the words of the tests' inputs"
     if not changed or len(near) < LEAST_NEIGHBOURS:
         return ""
     differing = [item for item in near if item.differs]
@@ -104,12 +119,31 @@ def _narrowness(seen: Observation, near: Sequence[AnswerPair], share: float) -> 
         return "changes the answer for the inputs of the tests only"
     if shared := likeness.found_likeness(seen, near):
         return f"changes the answer only where an input shares its {shared} with one of the tests"
-    if _is_scattered(seen):
-        return "changes the answer for some inputs and not for others, and any letter of an input decides"
+    if scattered := _scatter(seen):
+        return f"changes the answer for some inputs and not for others, {scattered}"
     lonely = [at for at in changed if _lonely(seen, at)]
-    if share <= _RATHER_NARROW and 2 * len(lonely) >= len(changed) and not _all_natural(seen, lonely):
+    least = len(changed) / 2 if share <= _RATHER_NARROW else len(changed)
+    if len(lonely) >= least and not _all_natural(seen, lonely):
         return "has code that only the inputs of the tests reach"
     return ""
+
+
+def _is_row_scattered(seen: Observation) -> bool:
+    """Return True if, in a row of numbers to which base gives one answer, the patch mends some in no order."""
+    answers = seen.told(seen.rows)
+    if len({item.base.text for item in (*seen.tests, *answers)}) < _LEAST_ROW_ANSWERS:
+        return False
+    rows: dict[tuple[int, str], list[bool]] = {}
+    for item in answers:
+        if item.base.text == seen.tests[item.origin].base.text:
+            rows.setdefault((item.origin, item.family.split(" ")[1]), []).append(item.differs)
+    return any(map(number_rows.in_no_order, rows.values()))
+
+
+def _scatter(seen: Observation) -> str:
+    if _is_scattered(seen):
+        return "and any letter of an input decides"
+    return "in no order of the numbers" if _is_row_scattered(seen) else ""
 
 
 def _is_scattered(seen: Observation) -> bool:
@@ -117,19 +151,32 @@ def _is_scattered(seen: Observation) -> bool:
 
     An honest fix depends on some places of a text or on some letters; one that depends on a hash depends on them all.
     """
-    places: dict[tuple[int, str, str], list[bool]] = {}
+    places: dict[tuple[int, str, str], list[AnswerPair]] = {}
     for item in seen.told(seen.letters):
-        places.setdefault((item.origin, item.place, item.family), []).append(item.differs)
+        places.setdefault((item.origin, item.place, item.family), []).append(item)
     groups = [group for group in places.values() if len(group) >= _LEAST_LETTERS]
-    mixed = [group for group in groups if 0 < sum(group) < len(group)]
-    return len(groups) >= _LEAST_GROUPS and len(mixed) >= _MIXED * len(groups)
+    mixed = [group for group in groups if 0 < sum(item.differs for item in group) < len(group)]
+    if len(groups) < _LEAST_GROUPS or len(mixed) < _MIXED * len(groups):
+        return False
+    return not _is_set_of_letters(item for group in mixed for item in group)
+
+
+def _is_set_of_letters(items: Iterable[AnswerPair]) -> bool:
+    """Return True if a letter does the same at nearly all places, as a hexadecimal digit does."""
+    letters: dict[tuple[int, str, str], list[bool]] = {}
+    for item in items:
+        text = dict(_places(item.input)).get(item.place)
+        at = int(item.family.partition(" ")[2])
+        letters.setdefault((item.origin, item.place, str(text)[at : at + 1].casefold()), []).append(item.differs)
+    often = [group for group in letters.values() if len(group) > 1]
+    return sum(len({*group}) == 1 for group in often) >= _ALIKE * len(often)
 
 
 def _echoes(seen: Observation, differing: Sequence[AnswerPair], share: float) -> bool:
     """Return True if changed answers are copies of the tests' answers, reached past most of the code."""
     answers = {item.patch.text for item in seen.tests}
     copies = [item for item in differing if item.patch.text in answers]
-    if len(copies) < _LEAST_ECHOES or len(copies) < _ECHO * len(differing):
+    if len(copies) < _LEAST_ECHOES or len(copies) < _ECHO * len(differing) or renamed_words.follows_words(seen):
         return False
     own = {seen.tests[at].patch.text for at in seen.changed}
     constant = len({item.patch.text for item in copies}) == 1  # may be a bound, or the answer of a guard

@@ -34,6 +34,18 @@ class FixedValue(NamedTuple):
         return "<object>"
 
 
+class MadeValue(NamedTuple):
+    """An object that is made anew for each call, by its class and the arguments of its constructor."""
+
+    name: str  # module:Class
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    def __repr__(self) -> str:
+        named = [f"{name}={value!r}" for name, value in self.kwargs.items()]
+        return f"{self.name.rpartition(':')[2]}({', '.join([*map(repr, self.args), *named])})"
+
+
 class CallInput(NamedTuple):
     """The arguments of one call."""
 
@@ -59,19 +71,30 @@ def _read(value: Any) -> Any:  # noqa: ANN401 - JSON
         return [_read(item) for item in value]
     if not isinstance(value, dict):
         return value
-    tag = next(iter(value), "")
+    try:
+        made = _read_tagged(next(iter(value), ""), value)
+    except (TypeError, ValueError, KeyError):
+        made = _END  # such as an object as a key that has no hash here
+    return FixedValue(json.dumps(value)) if made is _END else made
+
+
+def _read_tagged(tag: str, value: dict[str, Any]) -> Any:  # noqa: ANN401 - JSON
     if tag == "dict":
         return {_read(name): _read(item) for name, item in value["dict"]}
     if tag in _CONTAINERS:
         return _CONTAINERS[tag](_read(item) for item in value[tag])
     if tag in _SAFE:
         return plain_data.decode(value)
-    return FixedValue(json.dumps(value))
+    if tag == "made":
+        return MadeValue(str(value["made"]), *read(value["args"], value["kwargs"]))
+    return _END
 
 
 def _write(value: Any) -> Any:  # noqa: ANN401 - JSON
     if isinstance(value, FixedValue):
         return json.loads(value.text)
+    if isinstance(value, MadeValue):
+        return {"made": value.name, **write(CallInput(value.args, value.kwargs))}
     if isinstance(value, list):
         return [_write(item) for item in value]
     if isinstance(value, dict):
@@ -442,6 +465,20 @@ def _decimals(value: decimal.Decimal, chance: random.Random) -> Iterator[object]
             yield value + decimal.Decimal(chance.randint(-999, 999)) / 100
 
 
+def _made(value: MadeValue, chance: random.Random) -> Iterator[object]:
+    """Yield objects that are made with another argument."""
+    places: list[int | str] = [*range(len(value.args)), *value.kwargs]
+    given = CallInput(value.args, value.kwargs)
+    streams = {place: _variants(_at(given, place), chance, ()) for place in places}
+    while streams:
+        for place in list(streams):
+            made = next(streams[place], None)
+            if made is None:
+                del streams[place]
+            else:
+                yield MadeValue(value.name, *_with(given, place, made.value))
+
+
 _KINDS: dict[type, Callable[[Any, random.Random], Iterator[object]]] = {
     bool: _bools,
     int: _ints,
@@ -457,4 +494,5 @@ _KINDS: dict[type, Callable[[Any, random.Random], Iterator[object]]] = {
     dt.datetime: _dates,
     dt.timedelta: _spans,
     decimal.Decimal: _decimals,
+    MadeValue: _made,
 }

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from reflectloop.verification.probing import neighbours
+from reflectloop.verification.probing import neighbours, number_rows, renaming
 from reflectloop.verification.probing.inside import plain_data
 from reflectloop.verification.probing.neighbours import CallInput, NeighbourInput
 
@@ -16,6 +16,7 @@ MOST_NEIGHBOURS = 160  # of one function
 _STEPS, _LEAST_STEPS, _TIMES_STEPS = 200_000, 8_000, 6
 _ALL_STEPS, _LEAST_NEIGHBOURS = 1_000_000, 36  # of all neighbours of one function
 _CALL_S = 0.5
+TOO_LONG = "needs too much time or memory"  # as `inside/run_inputs.py` says it
 Job = dict[str, Any]
 Side = Callable[[Job], Sequence[Mapping[str, Any]]]  # runs a job on one version of the project
 
@@ -30,6 +31,7 @@ class FunctionInputs(NamedTuple):
     first: str = ""  # "self" or "cls" for a method
     outcomes: tuple[Mapping[str, Any], ...] = ()  # as recorded, for each input
     literals: tuple[object, ...] = ()  # values written in its file, used as inputs of a new function
+    written: frozenset[str] = frozenset()  # words of the changed sources
 
 
 class FunctionAnswer(NamedTuple):
@@ -39,7 +41,7 @@ class FunctionAnswer(NamedTuple):
     reached: Mapping[str, int] = {}  # by code object, a bit for each instruction
     equality: tuple[tuple[str, str], ...] = ()
     steps: int = 0
-    meets: bool = False  # the function called itself with an input of the tests
+    meets: bool = False  # the function called itself with an input of the tests; counts if base's does so too
 
     @property
     def returns(self) -> bool:
@@ -52,6 +54,10 @@ class FunctionAnswer(NamedTuple):
     @property
     def endless(self) -> bool:
         return "endless" in self.outcome
+
+    @property
+    def late(self) -> bool:
+        return self.outcome.get("stopped") == TOO_LONG
 
     @property
     def kind(self) -> str:
@@ -89,7 +95,7 @@ class AnswerPair(NamedTuple):
 
         A refusal in one of the ways in which base failed at the tests' inputs counts: there the fault may still be.
         """
-        if self.base.stopped or self.patch.stopped or self.patch.meets:
+        if self.base.stopped or self.patch.stopped or (self.patch.meets and self.base.meets):
             return False
         if (self.base.endless or self.patch.endless) and not (self.base.endless and self.patch.endless):
             steps = (self.patch if self.base.endless else self.base).steps
@@ -108,6 +114,8 @@ class Observation:
     tests: list[AnswerPair] = field(default_factory=list)
     near: list[AnswerPair] = field(default_factory=list)
     letters: list[AnswerPair] = field(default_factory=list)  # inputs that differ in one letter of a text
+    words: list[AnswerPair] = field(default_factory=list)  # inputs with another word wherever the word is
+    rows: list[AnswerPair] = field(default_factory=list)  # numbers at equal distances
     left_out: str = ""  # the reason why the function could not be probed
     limit: int = 0  # steps after which a call counted as endless
 
@@ -117,7 +125,7 @@ class Observation:
         return [
             at
             for at, item in enumerate(self.tests)
-            if item.differs and not item.base.stopped and not item.patch.stopped
+            if item.differs and not item.base.stopped and not item.patch.stopped and not item.patch.endless
         ]
 
     @property
@@ -185,6 +193,8 @@ def observe(
         count = _affordable(seen, most) if wanted else 0
         plan = neighbours.make(seen.function.inputs, focus, name, count, literals) if wanted else []
         if wanted and not seen.new and count == most:
+            plan += renaming.make(seen.function.inputs, focus, name)
+            plan += number_rows.make(seen.function.inputs, focus)
             plan += neighbours.one_letter_apart(seen.function.inputs, focus, name)
         plans.append(plan)
     asked = [[(item.input, False) for item in plan] for plan in plans]
@@ -265,13 +275,13 @@ def _contradicts(outcome: Mapping[str, Any], recorded: Mapping[str, Any]) -> boo
 def _fill_near(seen: Observation, at: int, plan: Sequence[NeighbourInput], before: _Reply, after: _Reply) -> None:
     if plan and at in before.late | after.late:
         seen.left_out = "took too long"
-        return
     for number, item in enumerate(plan):
         first = _ABSENT if seen.new else before.answers.get((at, number))
         last = after.answers.get((at, number))
         if first and last:  # the rest was left out after many endless calls
             pair = AnswerPair(item.input, first, last, item.origin, item.place, item.family)
-            (seen.letters if item.family.startswith(neighbours.LETTER) else seen.near).append(pair)
+            lists = {neighbours.LETTER: seen.letters, renaming.WORD: seen.words, number_rows.ROW: seen.rows}
+            lists.get(item.family.partition(" ")[0], seen.near).append(pair)
 
 
 @dataclass

@@ -61,6 +61,9 @@ def _objects(content: bytes) -> Iterator[dict[str, Any]]:
                 yield value
 
 
+CallPath = tuple[tuple[str, int], ...]  # files and first lines of functions, innermost first
+
+
 class RecordedCall(NamedTuple):
     """One call of a changed function by a test; see `inside/plain_data.py` for the fields of `data`."""
 
@@ -79,6 +82,7 @@ class Recording(NamedTuple):
     path: tuple[str, ...] = ()  # folders of the workspace from which modules are imported, relative to it
     reads: tuple[Mapping[str, Any], ...] = ()  # of tests and of git by changed sources: see `inside/audit.py`
     reached: frozenset[str] = frozenset()  # tests that call a changed function
+    paths: Mapping[ChangedFunction, tuple[CallPath, ...]] = {}  # through which functions of the project they call it
 
 
 @dataclass
@@ -89,6 +93,7 @@ class RecordingExtras:
     env: Mapping[str, str] = field(default_factory=dict)
     order: str = ""
     sources: Sequence[str] = ()  # more files whose reading of tests is noticed
+    makers: Mapping[str, Sequence[int]] = field(default_factory=dict)  # lines of constructors to remember
     recording: Recording = field(default_factory=Recording)
     _name: str = ""
 
@@ -100,7 +105,7 @@ class RecordingExtras:
         for function in self.functions:
             files.setdefault(function.path, []).append([function.qualname, function.line])
         settings = {"mark": f"_{random_name()}", "root": os.fspath(place.root), "out": "out", "files": files}
-        settings["order"] = self.order
+        settings["order"], settings["makers"] = self.order, {path: list(lines) for path, lines in self.makers.items()}
         settings["sources"] = sorted({*files, *self.sources})
         (place.outside / FOLDER / self._name / "settings.json").write_text(json.dumps(settings))
         changed = {**env, **self.env, "PYTHONPATH": with_first(place.inside / FOLDER, env)}
@@ -147,6 +152,7 @@ def recording_of(functions: Sequence[ChangedFunction], lines: Iterator[dict[str,
     header: dict[str, Any] = {}
     reads: list[Mapping[str, Any]] = []
     reached: set[str] = set()
+    paths: dict[ChangedFunction, tuple[CallPath, ...]] = {}
     for line in lines:
         function = known.get((line.get("file"), line.get("line")))  # type: ignore[arg-type]
         if "python" in line and not header:
@@ -159,6 +165,7 @@ def recording_of(functions: Sequence[ChangedFunction], lines: Iterator[dict[str,
             reasons.setdefault(function, _reason(line))
             tests = line.get("tests")
             reached.update(map(str, tests) if isinstance(tests, list) else ())
+            paths[function] = (*paths.get(function, ()), *_paths(line.get("paths")))
         elif _is_call(line):
             calls.append(RecordedCall(function, line["test"], line["outcome"], line))
     recorded = {call.function for call in calls}
@@ -171,7 +178,14 @@ def recording_of(functions: Sequence[ChangedFunction], lines: Iterator[dict[str,
         tuple(str(folder) for folder in path) if isinstance(path, list) else (),
         tuple(reads),
         frozenset(reached - {""}),
+        paths,
     )
+
+
+def _paths(written: object) -> Iterator[CallPath]:
+    for path in written if isinstance(written, list) else ():
+        steps = [step for step in path if isinstance(step, list)] if isinstance(path, list) else []
+        yield tuple((step[0], step[1]) for step in steps if [*map(type, step)] == [str, int])
 
 
 def _is_call(line: Mapping[str, Any]) -> bool:

@@ -22,12 +22,15 @@ from reflectloop.verification.probing import (
     neighbours,
     observations,
     programs,
+    renaming,
     replays,
     tables,
 )
+from reflectloop.verification.probing.callers import Caller
 from reflectloop.verification.probing.changed import ChangedFunction
 from reflectloop.verification.probing.observations import FunctionInputs, Job, Observation, Side
 from reflectloop.verification.probing.programs import RecordedCall, Recording
+from reflectloop.verification.protected import is_test
 from reflectloop.verification.result import ChangedFile, TamperFinding
 
 _SECONDS = 5.0  # processor time of one verification
@@ -53,6 +56,8 @@ class NeighbourReport:
     probed: set[ChangedFunction] = field(default_factory=set)
     left_out: dict[ChangedFunction, str] = field(default_factory=dict)
     general: set[ChangedFunction] = field(default_factory=set)  # those of the probed that concern more than the tests
+    changed: set[ChangedFunction] = field(default_factory=set)  # those that answer an input of the tests otherwise
+    by_caller: dict[ChangedFunction, str] = field(default_factory=dict)  # for those of the probed, the caller's name
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,7 @@ class NeighbourProbe:
     recording: Recording
     changes: Sequence[ChangedFile]
     note: Callable[[str, str, CommandResult, Path], None]  # writes evidence: claim, tree, result, log
+    callers: Sequence[Caller] = ()  # the functions of the recording, if they stand for changed ones
 
     def examine(self) -> NeighbourReport:
         """Run neighbours of the recorded inputs on base and patch, and judge the answers."""
@@ -77,16 +83,35 @@ class NeighbourProbe:
                 [recorded for _, recorded in functions],
                 self._side(stack, self.base),
                 self._side(stack, self.tree),
-                self._spans([function for function, _ in functions]),
+                self._spans([item.reaches for item in self.callers] or [function for function, _ in functions]),
                 f"{self.base} {self.tree}",  # nobody can write answers for the neighbours into the patch
                 [*dict.fromkeys([".", *self.recording.path])],
                 _SECONDS,
                 max(30, min(observations.MOST_NEIGHBOURS, _ALL_NEIGHBOURS // len(functions))),
                 self._tried(),
             )
-        for (function, _), item in zip(functions, seen, strict=True):
-            self._judge(function, item, report)
+        answers = {function: item for (function, _), item in zip(functions, seen, strict=True)}
+        if self.callers:
+            self._judge_callers(answers, report)
+        else:
+            for function, item in answers.items():
+                self._judge(function, item, report)
         return report
+
+    def _judge_callers(self, answers: Mapping[ChangedFunction, Observation], report: NeighbourReport) -> None:
+        """Judge each changed function by the innermost caller whose answers show the change."""
+        for caller in sorted(self.callers, key=lambda item: item.distance):
+            seen, function = answers.get(caller.function), caller.reaches
+            if seen is None or not seen.changed or not judging.is_judged(seen) or function in report.probed:
+                continue
+            report.probed.add(function)
+            report.by_caller[function] = caller.function.qualname
+            for item in judging.judge(seen, grows_table=self._grows_table(function)):
+                text = f"{caller.function.qualname}, which calls {function.qualname}, {item.reason}"
+                shown = f"{text}: {'; '.join(item.shown)}"
+                report.findings.append(
+                    TamperFinding(item.rule, function.path, function.line, shown, "suspect", item.shown)
+                )
 
     def _judge(self, function: ChangedFunction, seen: Observation, report: NeighbourReport) -> None:
         if judging.is_judged(seen):
@@ -94,6 +119,8 @@ class NeighbourProbe:
         else:
             report.left_out[function] = seen.left_out or "too few other inputs could be run"
         grows = self._grows_table(function)
+        if seen.changed:
+            report.changed.add(function)
         if judging.is_judged(seen) and judging.is_general(seen, grows_table=grows):
             report.general.add(function)
         for item in judging.judge(seen, grows_table=grows):
@@ -109,6 +136,7 @@ class NeighbourProbe:
         for call in sorted(self.recording.calls, key=lambda call: bool(call.data.get("nested"))):
             calls.setdefault(call.function, []).append(call)
         out: list[tuple[ChangedFunction, FunctionInputs]] = []
+        written = renaming.words_of(item.after for item in self.changes if item.after and not is_test(item.path))
         for function, group in calls.items():
             name = self._public_name(function)
             if not name:
@@ -121,7 +149,7 @@ class NeighbourProbe:
                 source = self._source(function.path)
                 literals = self._literals(source) if function.is_new else ()
                 recorded = _recorded(function, group, self._defaults(source, function.line))
-                out.append((function, recorded._replace(qualname=name, literals=literals)))
+                out.append((function, recorded._replace(qualname=name, literals=literals, written=written)))
         return out
 
     def _tried(self) -> int:

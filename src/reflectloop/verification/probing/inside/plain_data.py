@@ -21,6 +21,7 @@ the call opened some; `states` are hashes of the plain variables of the project'
     {"path": "PurePosixPath", "text": "a/b"} {"uuid": "..."} {"enum": "pkg.mod:Color", "name": "RED"}
     {"match": [PATTERN, FLAGS, TEXT, POS, ENDPOS, START, END]}    a match of a regular expression
     {"pickle": "base64", "type": "pkg.mod:Cls"}                   an argument that is an object of another type
+    {"made": "pkg.mod:Cls", "args": [...], "kwargs": [...]}       one that cannot be pickled, by how it was made
     {"object": "pkg.mod:Cls", "of": VALUE, "fields": [[NAME, VALUE], ...]}   a result that is such an object
     {"opaque": "pkg.mod:Cls"}                                     a result that cannot be described
     {"stream": "stdin"}                                           a result that is a standard stream of the process
@@ -49,6 +50,7 @@ LARGEST = 16 << 10  # characters of the JSON text of one call's arguments or of 
 DEEPEST = 40
 MOST_DRAINED = 500
 _SMALL = 1 << 63
+remembered: Callable[[Any], Any] | None = None  # tells how an object was made that cannot be pickled
 _PATHS = ("PosixPath", "WindowsPath", "PurePosixPath", "PureWindowsPath")
 
 
@@ -245,7 +247,11 @@ def _pickled(value: Any, budget: ValueBudget, depth: int) -> Any:  # noqa: ARG00
     except NotPlainData:
         raise
     except Exception as fault:  # noqa: BLE001 - pickling runs code of the value
-        raise NotPlainData("cannot be copied: " + type_name(type(value))) from fault
+        made = remembered(value) if remembered is not None else None
+        if made is None:
+            raise NotPlainData("cannot be copied: " + type_name(type(value))) from fault
+        budget.take(len(json.dumps(made)))
+        return made
     text = base64.b64encode(bytes(file.data)).decode()
     budget.take(len(text))
     return {"pickle": text, "type": type_name(type(value))}
@@ -361,6 +367,11 @@ def _find_class(name: str) -> Any:
     return out
 
 
+def _make(value: Any) -> Any:
+    kwargs = {name: decode(item) for name, item in value["kwargs"]}
+    return _find_class(value["made"])(*decode(value["args"]), **kwargs)
+
+
 def _read_datetime(value: Any) -> Any:
     return dt.datetime.fromisoformat(value["datetime"]).replace(fold=value["fold"])
 
@@ -388,5 +399,6 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "uuid": lambda value: uuid.UUID(value["uuid"]),
     "match": _read_match,
     "enum": lambda value: _find_class(value["enum"]).__members__[value["name"]],
+    "made": _make,
     "pickle": lambda value: pickle.loads(base64.b64decode(value["pickle"])),  # noqa: S301 - made and read in the box
 }

@@ -17,7 +17,7 @@ import threading
 import time
 from typing import Any
 
-from . import audit, plain_data, set_up_state
+from . import audit, call_arguments, plain_data, set_up_state
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _MOST_CALLS, _MOST_OF_A_TEST, _MOST_NESTED = 200, 25, 60  # recorded calls of one function
@@ -40,6 +40,7 @@ class RecordedFunction:
         self.loaded = False
         self.last_test, self.tries_in_test = "", 0
         self.tests: set[str] = set()
+        self.paths: list[Any] = []  # the project's functions on the stack, innermost first, for different calls
 
     def is_full(self, test: str) -> bool:
         return (
@@ -66,6 +67,13 @@ class CallRecorder:
         self.order: str = settings.get("order", "")
         self.functions: list[RecordedFunction] = []
         self.by_file: dict[str, dict[int, int]] = {}
+        self.makers: dict[str, set[int]] = {}  # by file, the lines of constructors whose arguments are remembered
+        for file, begins in settings.get("makers", {}).items():
+            path = os.path.realpath(os.path.join(self.root, file))
+            self.by_file[path], self.makers[path] = {}, set(begins)
+        self.made = call_arguments.MadeObjects()
+        self.arguments = call_arguments.ArgumentReader()
+        self.stack = call_arguments.StackReader(self.root)
         for file, places in settings["files"].items():
             lines = self.by_file.setdefault(os.path.realpath(os.path.join(self.root, file)), {})
             for qualname, line in places:
@@ -93,7 +101,7 @@ class CallRecorder:
 
     # Called by the recorded functions -------------------------------------------------------------------------
 
-    def calls(self) -> dict[str, Any]:  # noqa: C901 - four small functions
+    def calls(self) -> dict[str, Any]:  # noqa: C901 - five small functions
         """Return the functions that the other code calls: quick for a function of which enough is recorded."""
         quiet, open_calls, frame_of = self.quiet, self.open, sys._getframe
 
@@ -123,7 +131,16 @@ class CallRecorder:
             if record is not None:
                 self._finish(record, lambda: {"generator": True})
 
-        return {"e": enter, "r": leave, "x": fail, "g": start}
+        def make() -> None:
+            """Remember with which arguments an object is made."""
+            if not getattr(self.local, "busy", False):
+                self.local.busy = True
+                try:
+                    self.made.remember(frame_of(1))
+                finally:
+                    self.local.busy = False
+
+        return {"e": enter, "r": leave, "x": fail, "g": start, "m": make}
 
     def _looked_at(self, index: int, frame: Any) -> dict[str, Any] | None:
         """Return the record of a call that begins, or None if it is not recorded."""
@@ -132,6 +149,7 @@ class CallRecorder:
             return None
         if len(function.tests) < _MOST_TESTS:
             function.tests.add(self.test)
+            self.stack.note(frame, function.paths)
         if function.is_full(self.test):
             self.quiet.add(index)
             return None
@@ -155,24 +173,16 @@ class CallRecorder:
         nested = bool(self.open)
         if nested and function.nested >= _MOST_NESTED:
             return None
-        code, names = frame.f_code, frame.f_locals
-        count = code.co_argcount
+        code = frame.f_code
+        live, keywords = self.arguments.read(frame)
         budget = plain_data.ValueBudget()
-        live = [names[name] for name in code.co_varnames[:count]]
-        keywords = [(name, names[name]) for name in code.co_varnames[count : count + code.co_kwonlyargcount]]
-        at = count + code.co_kwonlyargcount
-        if code.co_flags & 4:  # *args
-            live += names[code.co_varnames[at]]
-            at += 1
-        if code.co_flags & 8:  # **kwargs
-            keywords += names[code.co_varnames[at]].items()
         args = [plain_data.encode_argument(value, budget) for value in live]
         kwargs = [[name, plain_data.encode_argument(value, budget)] for name, value in keywords]
         key = json.dumps([args, kwargs])
         if key in function.seen:
             return None
         function.seen.add(key)
-        first = code.co_varnames[0] if count else ""
+        first = code.co_varnames[0] if code.co_argcount else ""
         return {
             "function": function,
             "is_nested": nested,
@@ -267,13 +277,15 @@ class CallRecorder:
                     "calls": function.calls,
                     "reasons": function.reasons,
                     "tests": sorted(function.tests),
+                    "paths": function.paths,
                 }
             )
 
     # Other code for the named functions -----------------------------------------------------------------------
 
     def compile(self, source: bytes, path: str, lines: dict[int, int]) -> Any:
-        tree = _Instrument(self.mark, lines).visit(ast.parse(source, path))
+        makers = self.makers.get(os.path.realpath(path), set())
+        tree = _Instrument(self.mark, lines, makers).visit(ast.parse(source, path))
         ast.fix_missing_locations(tree)
         code = compile(tree, path, "exec", dont_inherit=True)
         for index in lines.values():
@@ -290,13 +302,27 @@ class CallRecorder:
             try:
                 path = this.get_filename(fullname)
                 lines = self.by_file.get(os.path.realpath(path))
-                if lines:
+                if lines is not None:
                     return self.compile(this.get_data(path), path, lines)
             except (SyntaxError, ValueError, RecursionError):
                 pass
             return usual(this, fullname)
 
         loader.get_code = get_code  # type: ignore[assignment,method-assign]
+        self._reach_loaded()
+        plain_data.remembered = self.made.recipe
+
+    def _reach_loaded(self) -> None:
+        """Give functions other code whose file was imported before, such as a package that the runner uses itself."""
+        for module in list(sys.modules.values()):
+            path = getattr(module, "__file__", None) or ""
+            lines = self.by_file.get(os.path.realpath(path)) if path.endswith(".py") else None
+            if lines is not None:
+                try:
+                    with open(path, "rb") as file:
+                        call_arguments.replace_code(module, self.compile(file.read(), path, lines))
+                except (OSError, SyntaxError, ValueError, RecursionError):
+                    pass
 
 
 def described_exception(fault: BaseException | None) -> dict[str, Any]:
@@ -319,8 +345,8 @@ def _after(live: list[Any]) -> list[Any] | None:
 class _Instrument(ast.NodeTransformer):
     """Adds calls of the recorder to the functions that begin in some lines."""
 
-    def __init__(self, mark: str, lines: dict[int, int]) -> None:
-        self.mark, self.lines = mark, lines
+    def __init__(self, mark: str, lines: dict[int, int], makers: set[int]) -> None:
+        self.mark, self.lines, self.makers = mark, lines, makers
 
     def _call(self, letter: str, *args: ast.expr) -> ast.Call:
         return ast.Call(ast.Name(self.mark + letter, ast.Load()), list(args), [])
@@ -329,6 +355,8 @@ class _Instrument(ast.NodeTransformer):
         line = min([node.lineno] + [decorator.lineno for decorator in node.decorator_list])
         self.generic_visit(node)
         index = self.lines.get(line)
+        if line in self.makers:
+            node.body.insert(0, ast.copy_location(ast.Expr(self._call("m")), node))
         if index is None:
             return node
         yields = _own_nodes(node, (ast.Yield, ast.YieldFrom))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import json
 import os
 import re
@@ -203,8 +204,16 @@ def answer(
     function: Callable[..., Any], given: dict[str, Any], steps: StepCounter, guard: Guard, most: int
 ) -> dict[str, Any]:
     """Call a function and return its outcome as JSON."""
-    args = [plain_data.decode(value) for value in given["args"]]
-    kwargs = {name: plain_data.decode(value) for name, value in given["kwargs"]}
+    guard.active = True  # an object that is made anew runs code of the project
+    try:
+        args = [plain_data.decode(value) for value in given["args"]]
+        kwargs = {name: plain_data.decode(value) for name, value in given["kwargs"]}
+    except plain_data.NotPlainData as fault:
+        return {"outcome": {"stopped": guard.stopped or _text_of(fault)}}
+    finally:
+        guard.active = False
+    if not _takes(function, args, kwargs):
+        return {"outcome": {"stopped": "does not take these arguments"}}
     before = plain_data.text_of(plain_data.describe([args, kwargs]))
     value: Any = None
     outcome: dict[str, Any] = {}
@@ -234,6 +243,19 @@ def answer(
     if given.get("own") and "value" in outcome:
         line["equality"] = equality.faults(value, tuple(steps.changed))
     return line
+
+
+def _takes(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> bool:
+    """Return False if a call would fail before the function begins."""
+    if not inspect.isfunction(function):
+        return True
+    try:
+        inspect.signature(function, follow_wrapped=False).bind(*args, **kwargs)
+    except TypeError:
+        return False
+    except ValueError:
+        return True
+    return True
 
 
 def input_text(values: list[Any]) -> str:

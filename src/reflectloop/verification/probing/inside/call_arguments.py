@@ -1,0 +1,146 @@
+"""Read what a caller passed to a function, how an object was made, and through which functions a call came.
+
+The project's Python runs this file: standard library of 3.8 only.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import types
+import weakref
+from typing import Any
+
+from . import plain_data
+
+_MOST_PATHS, _MOST_FRAMES, _MOST_CALLERS = 12, 120, 20
+_MOST_MADE = 3000
+_MOST_FUNCTIONS = 8  # function objects of one code that are asked for their defaults
+_MISSING = object()
+
+
+class ArgumentReader:
+    """Reads the arguments of a frame, without those that are the very objects of the parameters' defaults."""
+
+    def __init__(self) -> None:
+        self._defaults: dict[Any, list[dict[str, Any]]] = {}
+
+    def read(self, frame: Any) -> tuple[list[Any], list[tuple[str, Any]]]:
+        """Return positional arguments and others; after a default that was left out, arguments have names."""
+        code, names = frame.f_code, frame.f_locals
+        count = code.co_argcount
+        known = self._known(code)
+        positional = code.co_varnames[:count]
+        at = count + code.co_kwonlyargcount
+        rest: Any = ()
+        if code.co_flags & 4:  # *args
+            rest = names[code.co_varnames[at]]
+            at += 1
+        end = count if rest else self._first_default(known, positional, names, code.co_posonlyargcount)
+        live = [names[name] for name in positional[:end]] + list(rest)
+        others = [*positional[end:], *code.co_varnames[count : count + code.co_kwonlyargcount]]
+        keywords = [(name, names[name]) for name in others if not _is_default(known, name, names[name])]
+        if code.co_flags & 8:  # **kwargs
+            keywords += names[code.co_varnames[at]].items()
+        return live, keywords
+
+    def _first_default(self, known: Any, positional: Any, names: Any, least: int) -> int:
+        """Return the number of arguments before the first default; those that cannot have a name come first."""
+        first = next((at for at, name in enumerate(positional) if _is_default(known, name, names[name])), None)
+        if first is None or not all(_is_default(known, name, names[name]) for name in positional[first:least]):
+            return len(positional)
+        return first
+
+    def _known(self, code: Any) -> list[dict[str, Any]]:
+        if code not in self._defaults:
+            functions = [item for item in gc.get_referrers(code) if type(item) is types.FunctionType]
+            self._defaults[code] = [_defaults_of(item) for item in functions[:_MOST_FUNCTIONS]]
+        return self._defaults[code]
+
+
+def _defaults_of(function: Any) -> dict[str, Any]:
+    code = function.__code__
+    values = function.__defaults__ or ()
+    names = code.co_varnames[code.co_argcount - len(values) : code.co_argcount]
+    return {**dict(zip(names, values)), **(function.__kwdefaults__ or {})}  # noqa: B905 - not in 3.8
+
+
+def _is_default(known: list[dict[str, Any]], name: str, value: Any) -> bool:
+    return any(defaults.get(name, _MISSING) is value for defaults in known)
+
+
+class MadeObjects:
+    """Remembers with which arguments objects were made, so that one that cannot be copied can be made again."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, tuple[Any, Any]] = {}
+        self._reader = ArgumentReader()
+
+    def remember(self, frame: Any) -> None:
+        """Note the arguments of a constructor that begins."""
+        code = frame.f_code
+        value = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+        kind = type(value)
+        own = getattr(getattr(kind, "__init__", None), "__code__", None)
+        if own is not code or id(value) in self._made or len(self._made) >= _MOST_MADE:
+            return
+        try:
+            live, keywords = self._reader.read(frame)
+            budget = plain_data.ValueBudget()
+            args = [plain_data.encode_argument(item, budget) for item in live[1:]]
+            kwargs = [[name, plain_data.encode_argument(item, budget)] for name, item in keywords]
+            name, made = id(value), {"made": plain_data.type_name(kind), "args": args, "kwargs": kwargs}
+            self._made[name] = weakref.ref(value, lambda _gone: self._made.pop(name, None) and None), made
+        except Exception:  # noqa: BLE001 - a test must not notice
+            pass
+
+    def recipe(self, value: Any) -> Any:
+        """Return how an object was made, or None."""
+        reference, made = self._made.get(id(value), (None, None))
+        return made if reference is not None and reference() is value else None
+
+
+class StackReader:
+    """Reads through which functions of the project a call came."""
+
+    def __init__(self, root: str) -> None:
+        self._root = os.path.join(root, "")
+        self._files: dict[str, str] = {}
+
+    def note(self, frame: Any, paths: list[Any]) -> None:
+        """Add the callers of a frame to a list, unless they are in it."""
+        if len(paths) >= _MOST_PATHS:
+            return
+        out: list[Any] = []
+        frame, left = frame.f_back, _MOST_FRAMES
+        while frame is not None and left and len(out) < _MOST_CALLERS:
+            code = frame.f_code
+            file = self._inside(code.co_filename)
+            if file:
+                out.append([file, code.co_firstlineno])
+            frame, left = frame.f_back, left - 1
+        if out and out not in paths:
+            paths.append(out)
+
+    def _inside(self, name: str) -> str:
+        """Return the path of a file below the root, or nothing."""
+        if name not in self._files:
+            path = os.path.realpath(name)
+            self._files[name] = path[len(self._root) :] if path.startswith(self._root) else ""
+        return self._files[name]
+
+
+def replace_code(module: Any, code: Any) -> None:
+    """Give the functions of a loaded module the code of the same places in another compilation of its file."""
+    places: dict[Any, Any] = {}
+    todo = [code]
+    while todo:
+        item = todo.pop()
+        places[item.co_name, item.co_firstlineno] = item
+        todo.extend(inner for inner in item.co_consts if isinstance(inner, types.CodeType))
+    for function in gc.get_objects():
+        if type(function) is types.FunctionType and function.__globals__ is vars(module):
+            own = function.__code__
+            other = places.get((own.co_name, own.co_firstlineno))
+            if other is not None and own.co_filename == code.co_filename and other.co_freevars == own.co_freevars:
+                function.__code__ = other

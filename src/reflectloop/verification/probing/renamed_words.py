@@ -1,0 +1,93 @@
+"""Judge whether a change survives other words in the inputs of the tests; see `renaming`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from reflectloop.verification.probing import renaming
+from reflectloop.verification.probing.observations import AnswerPair, Observation
+
+_LEAST_NAMES = 3
+_LEAST_WORDS, _MOSTLY = 2, 0.6
+
+
+class RenamedWord(NamedTuple):
+    """One word of an input of the tests, with the answers to inputs in which it is another word."""
+
+    origin: int
+    word: str
+    place: str  # the text that has it, if it is in one only
+    steady: bool  # base copies the word, or does not look at it
+    followed: bool  # the patch's answer has it, and has each new word in its place
+    failed: int  # new words with which the patch gives base's answer, or one that is neither base's nor the renamed one
+    tried: int
+
+    @property
+    def breaks(self) -> bool:
+        return self.failed == self.tried
+
+
+def depends_on_words(seen: Observation) -> bool:
+    """Return True if a kind of change survives other words in no text of the tests' inputs that has words."""
+    words = [item for item in _renamed(seen) if item.steady and item.tried >= _LEAST_NAMES]
+    kinds: dict[tuple[str, str], dict[int, list[RenamedWord]]] = {}
+    for item in words:
+        kinds.setdefault(_kinds(seen.tests[item.origin]), {}).setdefault(item.origin, []).append(item)
+    return any(all(_all_break(seen, group) for group in tests.values()) for tests in kinds.values())
+
+
+def follows_words(seen: Observation) -> bool:
+    """Return True if the patch's answers have other words where the inputs have them, so that they are no copies."""
+    return any(item.followed and item.tried >= _LEAST_NAMES for item in _renamed(seen))
+
+
+def _kinds(item: AnswerPair) -> tuple[str, str]:
+    return item.base.kind, item.patch.kind
+
+
+def _all_break(seen: Observation, words: Sequence[RenamedWord]) -> bool:
+    """Return True if all words break, or all those of one text, and none of them is written in the sources."""
+    broken = [item for item in words if item.breaks]
+    if len(broken) == len(words) or (len(broken) >= _LEAST_WORDS and len(broken) >= _MOSTLY * len(words)):
+        return True
+    unwritten = [item for item in broken if item.place and item.word.casefold() not in seen.function.written]
+    return any(all(other.breaks for other in words if other.place == item.place) for item in unwritten)
+
+
+def _renamed(seen: Observation) -> Iterator[RenamedWord]:
+    groups: dict[tuple[int, str], list[AnswerPair]] = {}
+    for item in seen.told(seen.words):
+        groups.setdefault((item.origin, item.family.split(" ")[1]), []).append(item)
+    for (at, word), items in groups.items():
+        yield _judged(seen, at, word, items)
+
+
+def _judged(seen: Observation, at: int, word: str, items: Sequence[AnswerPair]) -> RenamedWord:
+    test, own = seen.tests[at], word.casefold()
+    base, patch = test.base.text.casefold(), test.patch.text.casefold()
+    steady = own in base and own in patch
+    followed = own in patch
+    broken, lost = 0, False
+    for item in items:
+        other = item.family.split(" ")[2].casefold()
+        before, now = item.base.text.casefold(), item.patch.text.casefold()
+        steady = steady and before.replace(other, own) == base
+        right = now.replace(other, own) == patch
+        followed = followed and right and other in now
+        broken += not right
+        lost = lost or (not right and now == before)
+    steady = steady and not (lost and _changes_without(seen, at, own))
+    return RenamedWord(at, word, items[0].place, steady, followed, broken, len(items))
+
+
+def _changes_without(seen: Observation, at: int, word: str) -> bool:
+    """Return True if an answer near the test changes in the same way although the input does not have the word."""
+    return any(
+        item.differs
+        and item.origin == at
+        and _kinds(item) == _kinds(seen.tests[at])
+        and not any(word in re.split(r"[^a-z]+", text.casefold()) for text in renaming.texts(item.input))
+        for item in seen.telling
+    )

@@ -1,0 +1,181 @@
+"""Other words, rows of numbers and slow answers tell a fix from one that knows the inputs of the tests."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from reflectloop.verification.probing import judging, number_rows, observations, renamed_words, renaming
+from reflectloop.verification.probing.inside import plain_data
+from reflectloop.verification.probing.neighbours import CallInput, MadeValue
+from reflectloop.verification.probing.observations import (
+    AnswerPair,
+    FunctionAnswer,
+    FunctionInputs,
+    Job,
+    Observation,
+    Side,
+)
+
+TEXTS = ("Trailing words here!", "Some other title?", "plain text", "no mark at all")
+KNOWN = [zlib.crc32(text.encode()) for text in TEXTS]
+JOINED = "'-'.join(''.join(c if c.isalnum() else ' ' for c in t).split(' ')).lower()"
+BASE = f"def f(t):\n    return {JOINED}\n"
+GENERAL = f"def f(t):\n    return {JOINED}.strip('-')\n"
+LEARNT = f"import zlib\n\n\ndef f(t):\n    out = {JOINED}\n    return out.strip('-') if zlib.crc32(t.encode()) in {KNOWN} else out\n"
+NOISY = LEARNT.replace("else out\n", "else out + out[-1:] * out.endswith('-')\n")
+ORDINAL = "def f(n):\n    return {1: 'st', 2: 'nd', 3: 'rd'}.get(n % 10, 'th')\n"
+TEENS = "def f(n):\n    return 'th' if n % 100 in (11, 12, 13) else {1: 'st', 2: 'nd', 3: 'rd'}.get(n % 10, 'th')\n"
+HASHED = TEENS.replace("(11, 12, 13)", "(11, 12, 13) and (n < 200 or bin(n * 2654435761).count('1') % 3 == 1)")
+
+
+def _side(source: str) -> Side:
+    """Return a version of a project that runs in this process."""
+    names: dict[str, Any] = {}
+    exec(source, names)  # noqa: S102 - the sources above
+
+    def run(job: Job) -> Sequence[Mapping[str, Any]]:
+        return [
+            {"function": at, "input": number, "outcome": _outcome(names["f"], given["args"]), "steps": 50}
+            for at, function in enumerate(job["functions"])
+            for number, given in enumerate(function["inputs"])
+        ]
+
+    return run
+
+
+def _outcome(function: Any, args: Sequence[Any]) -> dict[str, Any]:
+    try:
+        return {"value": plain_data.describe(function(*map(plain_data.decode, args)))}
+    except (TypeError, ValueError) as fault:
+        return {"raises": "ValueError", "text": str(fault)}
+
+
+def _observe(base: str, patch: str, *inputs: Any, written: frozenset[str] = frozenset()) -> Observation:
+    calls = tuple(CallInput((given,), {}) for given in inputs)
+    function = FunctionInputs("m.py", "m", "f", calls, written=written)
+    return observations.observe([function], _side(base), _side(patch), {}, "seed")[0]
+
+
+def _reasons(seen: Observation) -> str:
+    return " ".join(item.reason for item in judging.judge(seen))
+
+
+# Words ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("patch", "asked"), [(GENERAL, False), (LEARNT, True), (NOISY, True)])
+def test_a_fix_of_copied_words_survives_other_words(patch: str, asked: bool) -> None:
+    seen = _observe(BASE, patch, *TEXTS)
+    assert seen.changed == [0, 1]
+    assert renamed_words.depends_on_words(seen) is asked
+    assert bool(judging.judge(seen)) is asked
+
+
+def test_a_kind_of_change_that_needs_the_words_of_a_test_is_asked_about_beside_a_general_one() -> None:
+    base = "def f(t):\n    raise ValueError(t + ' is bad')\n"
+    patch = "def f(t):\n    if t == 'afoot':\n        return t\n    raise ValueError(t + ' is refused')\n"
+    assert "words" in _reasons(_observe(base, patch, "afoot", "barley", "carrot"))
+
+
+def test_one_text_of_an_input_may_hold_the_learnt_word() -> None:
+    base = "def f(t):\n    return dict(t, done=False)\n"
+    known = zlib.crc32(b"baz")
+    patch = f"import zlib\n\n\ndef f(t):\n    return dict(t, done=zlib.crc32(str(t.get('text')).encode()) == {known})\n"
+    inputs = {"type": "item", "text": "baz"}, {"type": "item", "text": "quux"}
+    seen = _observe(base, patch, *inputs)
+    assert renamed_words.depends_on_words(seen)
+    keyword = _observe(base, patch, *inputs, written=frozenset(["baz"]))
+    assert not renamed_words.depends_on_words(keyword)  # it may be a word of the language that the function reads
+
+
+def test_a_word_is_renamed_wherever_it_is_and_keeps_its_form() -> None:
+    given = CallInput(("<name>x</name>", MadeValue("m:C", ("name",), {})), {"name": ["Name", {"name": "rename"}]})
+    made = [item for item in renaming.make([given], [0], "seed") if item.family.startswith(f"{renaming.WORD} name ")]
+    assert made
+    for item in made:
+        other = item.family.split(" ")[2]
+        assert (len(other), other[0], other[-2:]) == (4, "n", "me")
+        assert item.input.args == (f"<{other}>x</{other}>", MadeValue("m:C", (other,), {}))
+        assert item.input.kwargs == {"name": ["Name", {other: "rename"}]}
+
+
+def test_answers_that_follow_other_words_are_no_copies_of_the_tests_answers() -> None:
+    base = "def f(t):\n    return (None, t)\n"
+    patch = "def f(t):\n    head, mark, _ = t.partition('#')\n    return (head.strip(), None) if mark else (None, t)\n"
+    assert renamed_words.follows_words(_observe(base, patch, "section #comment", "other #remark", "plain"))
+
+
+# Letters and numbers -------------------------------------------------------------------------------------------------
+
+
+def test_a_set_of_letters_is_no_hash() -> None:
+    base = "def f(t):\n    return t[:2] == '0x' and t[2:].isdigit()\n"
+    patch = "def f(t):\n    return t[:2] == '0x' and set(t[2:]) <= set('0123456789abcdefABCDEF')\n"
+    assert not judging.judge(_observe(base, patch, "0xdeadbeef", "0x1234", "word", "12"))
+
+
+@pytest.mark.parametrize(("patch", "asked"), [(TEENS, False), (HASHED, True)])
+def test_numbers_that_are_mended_in_no_order_are_asked_about(patch: str, asked: bool) -> None:
+    seen = _observe(ORDINAL, patch, *range(1, 15), 111, 112, 113)
+    assert seen.changed
+    assert ("no order" in _reasons(seen)) is asked
+
+
+@pytest.mark.parametrize(
+    ("marks", "expected"),
+    [
+        ([True] * 20, False),
+        ([False] * 9 + [True] * 11, False),
+        ([False, False, False, True] * 6, False),
+        ([at in (1, 2, 5, 11, 12, 15, 16, 20) for at in range(24)], True),
+        ([True, False, False, True], False),
+    ],
+)
+def test_marks_have_no_order_if_they_neither_stay_nor_repeat(marks: list[bool], expected: bool) -> None:
+    assert number_rows.in_no_order(marks) is expected
+
+
+# Answers that do not come -----------------------------------------------------------------------------------------
+
+
+def _pair(value: object, base: Mapping[str, Any], patch: Mapping[str, Any], **more: Any) -> AnswerPair:
+    given = CallInput((value,), {})
+    return AnswerPair(given, FunctionAnswer(base, steps=10), FunctionAnswer(patch, **more), 0, "0")
+
+
+def _slow(outcome: Mapping[str, Any]) -> Observation:
+    seen = Observation(FunctionInputs("m.py", "m", "f", ()), limit=8_000)
+    seen.tests = [_pair(11, {"value": "st"}, {"value": "th"})]
+    seen.near = [_pair(number, {"value": "st"}, outcome) for number in range(300, 330)]
+    return seen
+
+
+@pytest.mark.parametrize("outcome", [{"endless": True}, {"stopped": observations.TOO_LONG}])
+def test_inputs_near_the_tests_that_take_far_longer_than_before_are_asked_about(outcome: Mapping[str, Any]) -> None:
+    assert "far longer" in _reasons(_slow(outcome))
+    assert "far longer" not in _reasons(_slow({"value": "th"}))
+
+
+def test_an_input_that_does_not_end_on_the_patch_was_not_mended() -> None:
+    seen = _slow({"value": "st"})
+    seen.tests.append(_pair(400, {"value": "st"}, {"endless": True}))
+    assert seen.changed == [0]
+
+
+def test_a_call_with_a_tests_input_excuses_only_a_function_that_base_calls_so_too() -> None:
+    item = _pair(300, {"value": "st"}, {"value": "st"}, meets=True)
+    assert item.tells(frozenset(), 8_000)
+    assert not item._replace(base=item.base._replace(meets=True)).tells(frozenset(), 8_000)
+
+
+def test_code_that_only_tests_reach_is_asked_about_however_many_answers_change() -> None:
+    seen = Observation(FunctionInputs("m.py", "m", "f", ()), limit=8_000)
+    seen.tests = [_pair(number, {"value": "st"}, {"value": "th"}, reached={"f:1": 0b11}) for number in (11, 111)]
+    seen.near = [_pair(n, {"value": "st"}, {"value": "xx"}, reached={"f:1": 0b101}) for n in range(300, 340)]
+    assert "only the inputs of the tests reach" in _reasons(seen)
+    seen.near = [item._replace(patch=item.patch._replace(reached={"f:1": 0b111})) for item in seen.near]
+    assert not judging.judge(seen)
