@@ -15,6 +15,7 @@ from reflectloop.engine.brief import sizes, telling
 from reflectloop.engine.brief.model import Brief, CodePart
 from reflectloop.engine.steps import prompts
 from reflectloop.errors import InvalidInput, NothingToDo, StateDamaged
+from reflectloop.hooks import brief as session_brief
 from reflectloop.state import events, journal
 from reflectloop.state.journal import Journal
 from reflectloop.workspace.folders import Folders, open_project_dirs
@@ -134,7 +135,7 @@ def test_without_a_task_it_says_so_and_gives_rules_lessons_and_the_next_command(
     assert shown.stdout.startswith("# Brief of a project without a task\n")
     assert "## Rules" in shown.stdout
     assert "Never edit generated files" in shown.stdout
-    assert shown.stdout.endswith("\nreflectloop tp GOAL\n")
+    assert shown.stdout.endswith("\nreflectloop run PLAN\n")
 
 
 def test_a_stopped_project_is_said_first(crew: Crew) -> None:
@@ -263,6 +264,26 @@ def test_the_code_is_that_of_the_source_which_the_caller_names(crew: Crew) -> No
     assert "BEGIN x.py:1-2 " in text
     assert "add() adds" in asked[0].text
     assert "x.py" not in brief.text(folders(crew.repo), code=None)
+
+
+# At the start of a session ----------------------------------------------------------------------------------------
+
+
+def test_a_session_begins_with_the_brief_and_with_code_only_if_it_is_indexed(crew: Crew) -> None:
+    place = folders(crew.repo)
+    crew.plan()  # which asks for code
+    index = place.own / "cache" / "context.sqlite"
+    assert index.is_file()
+    text = session_brief.text(place)
+    assert "before your turn may end" in text
+    assert "# Brief of task T-" in text
+    assert "BEGIN calc.py:" in text
+    index.unlink()
+    assert "BEGIN calc.py:" not in session_brief.text(place)
+    assert not index.exists()
+    book = task_folder(crew.repo) / "journal.jsonl"
+    book.write_bytes(book.read_bytes().replace(b"Make add add", b"Make odd odd", 1))
+    assert "cannot be read: STATE_DAMAGED" in session_brief.text(place)
 
 
 # Taking over -------------------------------------------------------------------------------------------------------

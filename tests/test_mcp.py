@@ -85,14 +85,19 @@ def test_both_eras_have_the_same_tools_resources_and_prompts(repo: Repo, era: st
         assert all(tool.output_schema and tool.annotations and tool.description for tool in tools.values())
         assert set(tools["approve"].input_schema["properties"]) == {"run", "findings"}  # no yes, no reason
         resources = [str(item.uri) for item in (await client.list_resources()).resources]
-        assert resources == [f"reflectloop://{name}" for name in ("state", "todo", "blocker", "evidence", "lessons")]
+        names = ("state", "todo", "blocker", "evidence", "lessons", "brief")
+        assert resources == [f"reflectloop://{name}" for name in names]
         prompts = (await client.list_prompts()).prompts
-        assert [item.name for item in prompts] == ["tp", "tr", "review", "reflect"]
+        assert [item.name for item in prompts] == ["tp", "tr", "review", "reflect", "take_over"]
         assert all(item.description for item in prompts)
         state = (await client.read_resource("reflectloop://state")).contents[0]
         assert json.loads(getattr(state, "text", ""))["next"] == "reflectloop run PLAN"
         assert (await call(client, "next"))["next"] == "reflectloop run PLAN"
-        assert "Only PASS is done" in (await call(client, "context"))["text"]
+        text = (await call(client, "context"))["text"]
+        assert "Only PASS is done" in text
+        assert getattr((await client.read_resource("reflectloop://brief")).contents[0], "text", "") == text
+        given = (await client.get_prompt("take_over")).messages[0].content
+        assert getattr(given, "text", "").startswith(text)
 
     session(repo, talk, era)
 

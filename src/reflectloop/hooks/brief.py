@@ -1,40 +1,38 @@
-"""The brief: what an agent should know when its session begins."""
+"""The brief: what an agent should know when its session begins, or goes on after its context was compacted."""
 
 from __future__ import annotations
 
+from reflectloop.errors import ReflectloopError
 from reflectloop.hooks.stop_gate import MOST_REFUSALS
 from reflectloop.state import latch
 from reflectloop.workspace.folders import Folders
 
+_TOKENS = 2_500
+_INDEX = "cache/context.sqlite"
+
 
 def text(folders: Folders) -> str:
-    """Return the rules of the gates, the latch and the current task in a few lines."""
+    """Return the rules of the stop gate, and the brief of the current task or of the project."""
     lines = [
         "reflectloop judges this session: before your turn may end, it runs the project's own checks on your change.",
         "They run in a sealed copy, with tests and settings as when the session began: weakening them is no use.",
         f"After {MOST_REFUSALS} refusals without progress the project is locked until a person unlocks it.",
         "Verify at any time: reflectloop verify --session latest",
     ]
-    return _with_state(lines, folders)
+    return "\n".join([*lines, "", _of_state(folders)])
 
 
-def for_tools(folders: Folders) -> str:
-    """Return the same for an agent that calls tools, where no hook ends its turn."""
-    lines = [
-        "reflectloop judges changes here: `verify` runs the project's own checks on your change in a sealed copy,",
-        "with tests and settings as in the base: weakening them is no use. Only PASS is done; REVIEW needs a person.",
-        "Nothing is applied or pushed without a signed receipt.",
-    ]
-    return _with_state(lines, folders)
+def _of_state(folders: Folders) -> str:
+    """Return the brief, with code only if an index of it exists: a hook has no time to build one."""
+    if not folders.current_task() and not folders.knowledge.is_dir():
+        stop = latch.read_stop(folders.own)
+        stopped = (
+            f"This project is stopped ({stop.error_code}): {stop.reason}. Do nothing; tell the user.\n" if stop else ""
+        )
+        return f"{stopped}There is no task here. More: reflectloop brief"
+    from reflectloop.engine import brief  # noqa: PLC0415 - loads the engine
 
-
-def _with_state(lines: list[str], folders: Folders) -> str:
-    stop = latch.read_stop(folders.own)
-    if stop:
-        lines.insert(0, f"This project is stopped ({stop.error_code}): {stop.reason}. Do nothing; tell the user.")
-    task = folders.peek_current() if folders.current_task() else None
-    if task is not None:
-        run = task.last_run
-        done = f", {run.count('done')} of {len(run.steps)} steps done" if run else ""
-        lines.append(f"Current task: {task.title} ({task.state}{done}). More: reflectloop status")
-    return "\n".join(lines)
+    try:
+        return brief.text(folders, tokens=_TOKENS, code="project" if (folders.own / _INDEX).is_file() else None)
+    except ReflectloopError as fault:
+        return f"The state of reflectloop cannot be read: {fault.code}: {fault.message}. Next: {fault.next_step}"

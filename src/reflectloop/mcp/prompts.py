@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from mcp.server.mcpserver import MCPServer
@@ -39,8 +40,16 @@ _REFLECT = """Reflect on {name} with reflectloop.
 4. Stop after three rounds and tell the user what blocks you."""
 
 
-def register(server: MCPServer[Any]) -> None:
-    """Add the prompts."""
+_CONTINUE = """{brief}
+Continue this task with reflectloop: call `status` and `next`, do the current step by `fileops` requests, and call
+`verify` at the end. Only PASS is done. If the project is stopped, do nothing and tell the user."""
+
+
+def register(server: MCPServer[Any], brief: Callable[[], str]) -> None:
+    """Add the prompts; `brief` returns the brief of the current task."""
+
+    def take_over() -> str:
+        return _CONTINUE.format(brief=brief())
 
     def tp(goal: Annotated[str, Field(description="What is to be reached.")]) -> str:
         return _TP.format(goal=goal)
@@ -60,5 +69,6 @@ def register(server: MCPServer[Any]) -> None:
         (tr, "Execute the current task step by step."),
         (review, "Review a change by evidence."),
         (reflect, "Reflect on a failure and repair it."),
+        (take_over, "Continue the current task from its brief alone."),
     ):
         server.prompt(description=about)(prompt)

@@ -11,7 +11,6 @@ from typing import Any
 from reflectloop import config, secrets
 from reflectloop.commands import route, task_status
 from reflectloop.errors import NothingToDo, ReflectloopError
-from reflectloop.hooks import brief
 from reflectloop.lessons import lesson_scopes
 from reflectloop.lessons.lesson import KINDS
 from reflectloop.lessons.lesson_recall import Moment
@@ -78,14 +77,8 @@ class ProjectReader:
         return NextReply(next=chosen.command, why=chosen.why, route=chosen.route, then=chosen.then or None)
 
     def context(self) -> ContextReply:
-        """Return the brief: the rules of the gates, the latch, the task and what earlier work taught."""
-        with self.open() as folders:
-            task = folders.peek_current() if folders.current_task() else None
-            words = task.title if task else "constraint decision"
-            lessons = lesson_scopes.recall(lesson_scopes.open_scopes(self.root), "step", words).text
-            text = brief.for_tools(folders)
-        parts = [text, f"Lessons from earlier work:\n{lessons}" if lessons else ""]
-        return ContextReply(text="\n\n".join(filter(None, parts)))
+        """Return the brief: rules, goal, contract, plan, code, lessons, what was tried, and the next command."""
+        return ContextReply(text=self.brief_text(None))
 
     def recall(self, query: str, moment: Moment | None, signature: str, limit: int) -> RecallReply:
         """Return the lessons that match some words, or the advice for a moment of work."""
@@ -102,6 +95,12 @@ class ProjectReader:
     def state_text(self) -> str:
         with self.open():
             return _text(task_status.status(self.root, everything=True))
+
+    def brief_text(self, task: str | None) -> str:
+        from reflectloop.engine import brief  # noqa: PLC0415 - loads the engine
+
+        with self.open() as folders:
+            return brief.text(folders, task)
 
     def todo_text(self) -> str:
         with self.open() as folders:

@@ -40,7 +40,8 @@ def make_server(start: Path, *, local: bool = True) -> CodedServer:
     _add_answer(server, reader)
     _add_approve(server, reader, local=local)
     _add_resources(server, reader)
-    prompts.register(server)
+    _add_briefs(server, reader)
+    prompts.register(server, lambda: reader.brief_text(None))
     return server
 
 
@@ -164,6 +165,23 @@ def _add_resources(server: MCPServer[Any], reader: ProjectReader) -> None:
     add("reflectloop://blocker/{run}", blocker_of, "Why a run stopped.", yaml)
     add("reflectloop://evidence/{run}", evidence_of, "The signed receipt of a verification or run.", json)
     add("reflectloop://lessons/{name}", lesson, "One lesson in full.", json)
+
+
+def _add_briefs(server: MCPServer[Any], reader: ProjectReader) -> None:
+    @server.resource(
+        "reflectloop://brief",
+        name="brief",
+        description="Everything that a fresh agent needs to continue the current task.",
+        mime_type="text/markdown",
+    )
+    def brief() -> str:
+        return _read(lambda: reader.brief_text(None))
+
+    @server.resource(
+        "reflectloop://brief/{task}", name="brief/{task}", description="The same for a task.", mime_type="text/markdown"
+    )
+    def brief_of(task: str) -> str:
+        return _read(lambda: reader.brief_text(task))
 
 
 def _read(read: Callable[[], str]) -> str:

@@ -80,7 +80,7 @@ class ToolSet:
         return await self._read(NextReply, self.reader.next)
 
     async def context(self) -> ContextResult:
-        """Return what an agent should know before it works on this project: rules, latch, task, lessons."""
+        """Return the brief: goal, contract, plan, code, lessons, what was tried and how it failed, the next command."""
         return await self._read(ContextReply, self.reader.context)
 
     async def recall(

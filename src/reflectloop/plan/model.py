@@ -87,6 +87,17 @@ class Check(PlanModel):
     timeout_s: Seconds = DEFAULT_TIMEOUT_S
     service: Service | None = None
 
+    @property
+    def description(self) -> str:
+        """Return the check in one line."""
+        parts = [command_text(self.run)] if self.run is not None else []
+        parts += [f"{self.file_exists} exists"] if self.file_exists else []
+        parts += [f"{self.file_nonempty} is not empty"] if self.file_nonempty else []
+        parts += [f"{self.file_unchanged} is unchanged"] if self.file_unchanged else []
+        parts += [f"the step prints {self.output_contains!r}"] if self.output_contains else []
+        parts += [f"the step's commands exit {self.commands_exit}"] if self.commands_exit is not None else []
+        return "; ".join(parts)
+
 
 class StepCheck(Check):
     """A step's check: by name, or defined in place; `expect: fail` for a test that must fail."""

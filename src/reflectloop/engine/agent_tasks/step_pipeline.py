@@ -204,10 +204,10 @@ def execute(attempt: StepAttempt) -> AttemptOutcome | None:
 
 def _findings_proof(attempt: StepAttempt) -> events.Json:
     """Return what ends an analysis: it changed nothing, and said what it found."""
-    return proof_of_command(agent_executor.FINDINGS) | {
+    return proof_of_command(attempt_history.FINDINGS) | {
         "kind": "findings",
         "reason": "no file changed, and the findings are written down",
-        "output_sha256": evidence.digest_of(attempt.folder / agent_executor.FINDINGS),
+        "output_sha256": evidence.digest_of(attempt.folder / attempt_history.FINDINGS),
     }
 
 

@@ -14,7 +14,7 @@ from reflectloop.config import Config
 from reflectloop.engine.requests import fileops_session
 from reflectloop.engine.requests.fileops_session import FileopsSession, FileopsTarget
 from reflectloop.engine.run import admission
-from reflectloop.engine.steps import agent_executor, agent_fileops, prompts
+from reflectloop.engine.steps import agent_fileops, attempt_history, prompts
 from reflectloop.engine.steps.agent_pool import AgentPool, Budget
 from reflectloop.engine.steps.attempt_history import AttemptHistory
 from reflectloop.engine.steps.execution import describe
@@ -109,7 +109,7 @@ class TaskSession:
         """Return what the steps before this one found by looking."""
         task = self.folders.load_current()
         earlier = list(run.steps)[: list(run.steps).index(step.id)]
-        texts = {name: agent_executor.findings_in(self.step_folder(task, name)) for name in earlier}
+        texts = {name: attempt_history.findings_in(self.step_folder(task, name)) for name in earlier}
         return "\n\n".join(f"step {name}: {text.strip()}" for name, text in texts.items() if text)
 
     def step_folder(self, task: Task, step: str) -> Path:

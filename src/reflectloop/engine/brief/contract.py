@@ -10,7 +10,6 @@ from reflectloop import config
 from reflectloop.engine.brief import sizes
 from reflectloop.engine.brief.model import BriefContract, BriefGoal, BriefStep, Criterion, JudgingCheck, ProtectedFolder
 from reflectloop.engine.steps import prompts
-from reflectloop.engine.steps.execution import describe
 from reflectloop.plan.globs import matches_any
 from reflectloop.plan.model import Plan, Step, command_text
 from reflectloop.state.fold import RunState, Task
@@ -45,7 +44,7 @@ def contract_of(folders: Folders, plan: Plan | None, constraints: Iterable[str],
     if plan is None:
         return own
     named = [
-        JudgingCheck(name=name, command=describe(check), kind=check.kind, source="plan")
+        JudgingCheck(name=name, command=check.description, kind=check.kind, source="plan")
         for name, check in sorted(plan.checks.items())
     ]
     return own.model_copy(
@@ -68,14 +67,13 @@ def contract_of(folders: Folders, plan: Plan | None, constraints: Iterable[str],
 
 def _of_project(folders: Folders, settings: config.Config) -> tuple[list[JudgingCheck], list[ProtectedFolder]]:
     """Return the project's own checks, and the folders with files that judge a change."""
-    from reflectloop.engine.gating import verify_command  # noqa: PLC0415 - knows many ecosystems
-    from reflectloop.verification import protected  # noqa: PLC0415
-    from reflectloop.verification.detect import ProjectFiles  # noqa: PLC0415
+    from reflectloop.verification import protected  # noqa: PLC0415 - both know many ecosystems
+    from reflectloop.verification.detect import ProjectFiles, known_checks  # noqa: PLC0415
 
     files = ProjectFiles.of_folder(folders.root)
     checks = [
         JudgingCheck(name=check.name, command=command_text(check.command), kind=check.kind, source="project")
-        for check in verify_command.known_checks(settings, files)
+        for check in known_checks(settings, files)
     ]
     count: Counter[tuple[str, str]] = Counter()
     for path in files.paths:
@@ -113,5 +111,5 @@ def checks_of(plan: Plan | None, step: Step | None) -> tuple[str, ...]:
     if plan is None or step is None:
         return ()
     return tuple(
-        f"{describe(wanted.check)}{' (must fail)' if wanted.must_fail else ''}" for wanted in plan.checks_of(step)
+        f"{wanted.check.description}{' (must fail)' if wanted.must_fail else ''}" for wanted in plan.checks_of(step)
     )

@@ -12,7 +12,6 @@ from reflectloop.engine.brief.model import BriefFailure, FailedPlace, HistoryEnt
 from reflectloop.engine.steps import attempt_history, prompts
 from reflectloop.engine.steps.prompts import FailedAttempt
 from reflectloop.errors import ReflectloopError
-from reflectloop.reflection import blocker_card
 from reflectloop.state import events
 from reflectloop.state.journal import JournalEntry
 from reflectloop.system import files
@@ -138,6 +137,8 @@ def _failure(record: FailureRecord) -> BriefFailure:
 
 def _of_blocker(run_id: str, records: TaskRecords) -> dict[str, Any]:
     """Return the diagnosis of a failed run, and the last lines that its failed command printed."""
+    from reflectloop.reflection import blocker_card  # noqa: PLC0415 - only a failed run has one
+
     with contextlib.suppress(ReflectloopError):
         card = blocker_card.read(records.folders, run_id)
         output = card.failure.log_excerpt or _last_log(records.folders.run_folder(run_id).logs, card.failure.step)

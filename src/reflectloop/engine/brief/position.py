@@ -12,11 +12,9 @@ from reflectloop.artifacts import next_command
 from reflectloop.engine.brief import contract, sizes
 from reflectloop.engine.brief.history import TaskRecords
 from reflectloop.engine.brief.model import BriefTicket, CurrentStep, LastVerification, Position
-from reflectloop.engine.steps import agent_executor, attempt_history, prompts
+from reflectloop.engine.steps import attempt_history, prompts
 from reflectloop.errors import StateDamaged
 from reflectloop.plan.model import Plan, Step
-from reflectloop.reflection import ticket_store
-from reflectloop.reflection.ticket import Ticket
 from reflectloop.state import latch
 from reflectloop.state.fold import RunState, StepState, Task
 from reflectloop.state.transitions import TaskState
@@ -30,7 +28,6 @@ _MOST_MISSING = 20
 _MOST_TICKETS = 5
 _MOST_REASONS = 10
 _LINE = 300  # characters
-_NO_TASK = "reflectloop tp GOAL"
 
 
 def without_task(folders: Folders) -> Position:
@@ -41,7 +38,7 @@ def without_task(folders: Folders) -> Position:
         state="there is no task",
         missing=_verified(verification),
         verification=verification,
-        next=_stopped(folders) or waiting or _NO_TASK,
+        next=_stopped(folders) or waiting or next_command.NEW_RUN,
     )
 
 
@@ -113,7 +110,7 @@ def _design(folder: Path, state: StepState) -> str:
 def _findings(records: TaskRecords, run: RunState, state: StepState) -> str:
     """Return what the steps before this one found by looking."""
     earlier = list(run.steps)[: list(run.steps).index(state.id)]
-    texts = {name: agent_executor.findings_in(records.steps / name) for name in earlier}
+    texts = {name: attempt_history.findings_in(records.steps / name) for name in earlier}
     return "\n\n".join(f"step {name}: {text.strip()}" for name, text in texts.items() if text)
 
 
@@ -182,6 +179,11 @@ def _changed(folders: Folders, run: RunState) -> list[str]:
 
 def _tickets(records: TaskRecords) -> Iterator[BriefTicket]:
     """Yield the tickets of the task that nobody reflected on, oldest first; a damaged one is an error."""
+    if not (records.folders.journal(records.task).parent / "tickets").is_dir():
+        return
+    from reflectloop.reflection import ticket_store  # noqa: PLC0415 - few tasks have tickets
+    from reflectloop.reflection.ticket import Ticket  # noqa: PLC0415
+
     place = ticket_store.TicketDir(records.folders.journal(records.task).parent)
     paths = [path for path in place.tickets.glob("*.json") if ticket_store.TICKET_ID.fullmatch(path.stem)]
     for path in sorted(paths, key=lambda path: path.name):

@@ -28,7 +28,8 @@ READING = (
 )
 RULES = (
     "Only what the engine ran itself counts: checks on a sealed copy, with tests and settings as in the base.",
-    "Weakening tests, checks or settings is no use. PASS is done; REVIEW needs a person; REFUSED names what to repair.",
+    "Weakening tests, checks or settings is no use.",
+    "Only PASS is done; REVIEW needs a person; REFUSED names what to repair.",
     "Do not repeat an approach that failed. Nothing is applied before the gates let it through.",
 )
 

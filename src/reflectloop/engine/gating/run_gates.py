@@ -24,6 +24,7 @@ from reflectloop.plan.model import Plan
 from reflectloop.state import events, journal
 from reflectloop.system.process import Cancel
 from reflectloop.terms import Decision, Track
+from reflectloop.verification import detect
 from reflectloop.verification.result import ChangedFile, DetectedCheck
 from reflectloop.verification.tree_builder import TreeBuilder
 from reflectloop.verification.verdict import Verdict
@@ -154,7 +155,7 @@ class _Verification:
         )
         base, head = run.workspace.base_tree, run.workspace.tree
         tree = verifying.seen_by_detector(self._trees, base)
-        detected = verifying.known_checks(settings, tree)
+        detected = detect.known_checks(settings, tree)
         case = VerificationInput(
             base,
             head,

@@ -343,7 +343,7 @@ class Verification:
         yield from dict.fromkeys(str(reason) for reason in said if reason.rule.startswith(prefix))
 
     def _checks(self, base: str) -> list[DetectedCheck]:
-        found = known_checks(self.config, seen_by_detector(self.trees, base))
+        found = detect.known_checks(self.config, seen_by_detector(self.trees, base))
         wanted = self.request.only
         unknown = [name for name in wanted if name not in {check.name for check in found}]
         if unknown:
@@ -510,21 +510,6 @@ def _surroundings(
     return environment_key.hashed(words, stage.caller, plan.sources, installed)
 
 
-def known_checks(settings: config.Config, tree: detect.ProjectFiles) -> list[DetectedCheck]:
-    """Return the project's checks: those its settings name, else those that are found.
-
-    Their executables are chosen when they run, after the set-up.
-    """
-    named = [_named(check, tree) for check in settings.verify.checks]
-    return named or detect.checks(tree)
-
-
-def _named(check: config.ConfiguredCheck, tree: detect.ProjectFiles) -> DetectedCheck:
-    """Return a check of the settings; without a kind it has its tool's, and an unknown command must show tests."""
-    named = detect.configured(tree, check.name, check.run, check.kind, check.cwd)._replace(service=check.service)
-    return named._replace(kind="test") if check.kind is None and named.kind == "custom" else named
-
-
 def seen_by_detector(trees: TreeBuilder, tree: str) -> detect.ProjectFiles:
     return detect.ProjectFiles(trees.listing(tree), lambda path: trees.read(tree, path))
 
@@ -532,7 +517,7 @@ def seen_by_detector(trees: TreeBuilder, tree: str) -> detect.ProjectFiles:
 def detected(start: Path, caller: Mapping[str, str]) -> list[DetectedCheck]:
     """Return the checks that `verify` would run on the files as they are."""
     root = project.locate(start)
-    checks = known_checks(config.load(root), detect.ProjectFiles.of_folder(root))
+    checks = detect.known_checks(config.load(root), detect.ProjectFiles.of_folder(root))
     return [detect.resolve(check, root, caller) for check in checks]
 
 

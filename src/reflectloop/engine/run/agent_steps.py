@@ -10,7 +10,7 @@ from typing import NamedTuple
 from reflectloop import policy
 from reflectloop.artifacts.usage import AgentBudget, used_since_unlock
 from reflectloop.engine.run.context import PreparedRun
-from reflectloop.engine.steps import agent_executor, agent_fileops, run_failure, step_request
+from reflectloop.engine.steps import agent_executor, agent_fileops, attempt_history, run_failure, step_request
 from reflectloop.engine.steps.agent_executor import AgentTask
 from reflectloop.engine.steps.agent_pool import AgentPool, Budget
 from reflectloop.engine.steps.execution import CANCELLED, AgentProblem, StepResult, describe, execute
@@ -95,7 +95,7 @@ class AgentSteps:
     def _findings(self, step: Step) -> str:
         """Return what the steps that this one depends on found by looking."""
         folders = {name: self.run.folder.path / "agents" / name for name in step.depends_on}
-        texts = {name: agent_executor.findings_in(folder) for name, folder in folders.items()}
+        texts = {name: attempt_history.findings_in(folder) for name, folder in folders.items()}
         return "\n\n".join(f"step {name}: {text.strip()}" for name, text in texts.items() if text)
 
     def _failed(self, number: int, result: StepResult, box: Box, before: str) -> FailedAttempt:

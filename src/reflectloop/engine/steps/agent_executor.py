@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from reflectloop import secrets
 from reflectloop.agents.answer_models import StepClaim
 from reflectloop.agents.backend import Act, Reply
-from reflectloop.engine.steps import code_context, planner_context, prompts
+from reflectloop.engine.steps import attempt_history, code_context, planner_context, prompts
 from reflectloop.engine.steps.agent_pool import AgentCall, AgentPool
 from reflectloop.engine.steps.execution import AgentProblem
 from reflectloop.engine.steps.prompts import FailedAttempt, StepBrief
@@ -21,7 +21,6 @@ from reflectloop.terms import Role
 from reflectloop.workspace.record_tree import Unrecordable
 
 UNANSWERED = "did not answer"  # a part of the reason below
-FINDINGS = "findings.md"
 _NOT_AUTHORISED = lazy(r"(?i)\b(?:40[13]|unauthori[sz]ed|forbidden|invalid (?:x-)?api.key|authentication)\b")
 _OUT_OF_TURNS = ("MAX_ITER",)
 _LONGEST = 15_000
@@ -105,14 +104,8 @@ def _keep_findings(task: AgentTask, claim: StepClaim) -> AgentProblem | None:
     text = secrets.current_detector().redact(claim.summary.strip() or claim.approach.strip())
     if not text:
         return AgentProblem(StepFailed.code, "was said to be done, and does not say what it found (summary)")
-    files.write_atomic(task.folder / FINDINGS, text + "\n")
+    files.write_atomic(task.folder / attempt_history.FINDINGS, text + "\n")
     return None
-
-
-def findings_in(folder: Path) -> str:
-    """Return what the last attempt at an analysis found; `folder` has a folder for each attempt."""
-    written = sorted(folder.glob(f"*/{FINDINGS}"), key=lambda path: (len(path.parent.name), path.parent.name))
-    return written[-1].read_text(encoding="utf-8")[:_LONGEST] if written else ""
 
 
 def _refused(pool: AgentPool, task: AgentTask) -> AgentProblem | None:

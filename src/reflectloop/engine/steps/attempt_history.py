@@ -1,21 +1,25 @@
-"""The failed attempts at a step, stored beside its files, so that another engine can also tell the next agent."""
+"""The failed attempts at a step, and findings, stored beside its files: so another engine can tell the next agent."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from reflectloop import secrets
-from reflectloop.agents.answer_models import StepDesign
 from reflectloop.diagnosis.failure_record import FailureRecord
 from reflectloop.engine.steps.prompts import FailedAttempt
 from reflectloop.state.fold import StepState
 from reflectloop.system import files
 
+if TYPE_CHECKING:  # reading what was tried needs no agents
+    from reflectloop.agents.answer_models import StepDesign
+
+FINDINGS = "findings.md"
 _FILE = "failed.json"
+_LONGEST = 15_000
 
 
 class AttemptHistory(NamedTuple):
@@ -86,3 +90,9 @@ def _stored_attempt(folder: Path, number: int) -> _StoredAttempt | None:
         return _StoredAttempt.model_validate_json((folder / str(number) / _FILE).read_bytes())
     except (OSError, ValidationError):
         return None
+
+
+def findings_in(folder: Path) -> str:
+    """Return what the last attempt at an analysis found; `folder` has a folder for each attempt."""
+    written = sorted(folder.glob(f"*/{FINDINGS}"), key=lambda path: (len(path.parent.name), path.parent.name))
+    return written[-1].read_text(encoding="utf-8")[:_LONGEST] if written else ""

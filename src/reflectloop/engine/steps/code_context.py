@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from reflectloop.context import retriever
 from reflectloop.context.hit import Hit
 from reflectloop.engine.steps import prompts
 from reflectloop.errors import ReflectloopError
@@ -28,6 +26,8 @@ def find(
     leave_out: Collection[str] = (),
 ) -> list[Hit]:
     """Return the places of a project that a text is about, without lessons; none if it cannot be searched."""
+    from reflectloop.context import retriever  # noqa: PLC0415 - loads parsers
+
     try:
         hits = retriever.retrieve(
             root,
@@ -37,7 +37,7 @@ def find(
             changed=changed,
             leave_out=leave_out,
         )
-    except (OSError, sqlite3.Error, GitFailed, ReflectloopError):
+    except (OSError, GitFailed, ReflectloopError):
         return []
     return [hit for hit in hits if not hit.path.startswith(f"{OWN_FOLDER}/")]
 
@@ -48,7 +48,7 @@ def quoted(root: Path, query: str, *, tokens: int = TOKENS, failure: str = "", l
     parts = [prompts.quoted(place(hit), hit.text) for hit in hits if hit.text]
     others = [f"{place(hit)} ({prompts.one_line(hit.why, 200)})" for hit in hits if not hit.text]
     parts += [prompts.quoted("other places", "\n".join(others))] if others else []
-    return "\n\n".join(["Code of the project that may bear on it:", *parts]) if parts else ""
+    return "\n\n".join([prompts.CODE, *parts]) if parts else ""
 
 
 def place(hit: Hit) -> str:

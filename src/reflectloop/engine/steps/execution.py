@@ -102,13 +102,7 @@ class StepObserver(NamedTuple):
 
 def describe(check: Check) -> str:
     """Describe a check in one line."""
-    said = [command_text(check.run)] if check.run is not None else []
-    said += [f"{check.file_exists} exists"] if check.file_exists else []
-    said += [f"{check.file_nonempty} is not empty"] if check.file_nonempty else []
-    said += [f"{check.file_unchanged} is unchanged"] if check.file_unchanged else []
-    said += [f"the step prints {check.output_contains!r}"] if check.output_contains else []
-    said += [f"the step's commands exit {check.commands_exit}"] if check.commands_exit is not None else []
-    return "; ".join(said)
+    return check.description
 
 
 class AgentProblem(NamedTuple):

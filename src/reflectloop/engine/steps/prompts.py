@@ -5,16 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import BaseModel
 
 from reflectloop import languages
-from reflectloop.agents.answer_models import Item
-from reflectloop.diagnosis.failure_record import FailureRecord
 from reflectloop.plan import tool_names
 from reflectloop.terms import shorten
 
+if TYPE_CHECKING:  # a brief is told by these functions too, and needs neither
+    from reflectloop.agents.answer_models import Item
+    from reflectloop.diagnosis.failure_record import FailureRecord
+
+CODE = "Code of the project that may bear on it:"
 _CUT = "\n[… {} characters left out …]\n"
 _QUOTED = 20_000  # characters of one piece
 _LONG_LINE = 4_000
