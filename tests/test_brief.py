@@ -128,6 +128,7 @@ def test_a_run_that_failed_is_told_with_its_diagnosis_and_the_way_on(repo: Repo)
 
 
 def test_without_a_task_it_says_so_and_gives_rules_lessons_and_the_next_command(repo: Repo) -> None:
+    repo.write("lib/thing.py", "class Thing:\n    pass\n")
     for _ in range(2):  # said once it is a candidate
         repo.run("lessons", "add", "--kind", "constraint", "Never edit generated files")
     shown = repo.run("brief")
@@ -135,6 +136,7 @@ def test_without_a_task_it_says_so_and_gives_rules_lessons_and_the_next_command(
     assert shown.stdout.startswith("# Brief of a project without a task\n")
     assert "## Rules" in shown.stdout
     assert "Never edit generated files" in shown.stdout
+    assert "\nlib/thing.py: Thing\n" in shown.stdout
     assert shown.stdout.endswith("\nreflectloop run PLAN\n")
 
 

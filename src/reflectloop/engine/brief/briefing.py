@@ -12,6 +12,7 @@ from reflectloop.engine.brief.code import CodeQuery, CodeSource
 from reflectloop.engine.brief.history import TaskRecords
 from reflectloop.engine.brief.model import Brief, BriefLesson, BriefStop, CodePart
 from reflectloop.engine.brief.sizes import Shares
+from reflectloop.engine.steps import code_context
 from reflectloop.engine.tasks import task_plan
 from reflectloop.errors import InvalidInput, NothingToDo
 from reflectloop.lessons import lesson_scopes
@@ -51,7 +52,9 @@ def collect(
     shares = Shares.of(tokens)
     source = code_parts.of_project(folders.root) if code == "project" else code
     name = find_task(folders, task)
-    brief = _of_task(folders, name, shares, source) if name else _of_project(folders, shares)
+    brief = (
+        _of_task(folders, name, shares, source) if name else _of_project(folders, shares, with_map=code == "project")
+    )
     query = _query(brief)
     lessons = _lessons(scopes, ("design", "step"), query, shares.lessons) if name else _standing(scopes, shares.lessons)
     known = {lesson.id for lesson in lessons}
@@ -80,10 +83,12 @@ def find_task(folders: Folders, name: str | None) -> str | None:
 # With a task, and without ------------------------------------------------------------------------------------------
 
 
-def _of_project(folders: Folders, shares: Shares) -> Brief:
+def _of_project(folders: Folders, shares: Shares, *, with_map: bool) -> Brief:
+    overview = code_context.map_of(folders.root, shares.code) if with_map else ""
     return Brief(
         stopped=_stop(folders),
         contract=contract.contract_of(folders, None, (), shares.contract),
+        map=sizes.cut(overview, shares.code),
         now=position.without_task(folders),
     )
 

@@ -14,6 +14,7 @@ from reflectloop.workspace.project import OWN_FOLDER
 TOKENS = 3_000
 _QUERY = 4_000  # characters
 _FAILURE = 16_000
+_MAP_LINE = 300
 
 
 def find(
@@ -49,6 +50,23 @@ def quoted(root: Path, query: str, *, tokens: int = TOKENS, failure: str = "", l
     others = [f"{place(hit)} ({prompts.one_line(hit.why, 200)})" for hit in hits if not hit.text]
     parts += [prompts.quoted("other places", "\n".join(others))] if others else []
     return "\n\n".join([prompts.CODE, *parts]) if parts else ""
+
+
+def map_of(root: Path, tokens: int) -> str:
+    """Return the project in a few lines: its parts, and the files that most others depend on; empty if unreadable."""
+    from reflectloop.context import overview  # noqa: PLC0415 - loads parsers
+    from reflectloop.context.database import NoFullText  # noqa: PLC0415
+
+    try:
+        project = overview.project_map(root, tokens)
+    except (OSError, GitFailed, NoFullText, ReflectloopError):
+        return ""
+    lines = [
+        f"{part}: {', '.join(f'{kind} {count}' for kind, count in kinds.items())}"
+        for part, kinds in project.parts.items()
+    ]
+    lines += [f"{path}: {', '.join(names)}".rstrip(": ") for path, names in project.important]
+    return "\n".join(prompts.one_line(line, _MAP_LINE) for line in lines)
 
 
 def place(hit: Hit) -> str:
