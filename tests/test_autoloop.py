@@ -129,7 +129,9 @@ def write_task(folders: Folders, task_id: str, *told: events.Event, plan: str = 
 
 STEP = events.StepStarted(run_id="R", step_id="a", tree="t")
 DONE = events.StepFinished(run_id="R", step_id="a", success=True, exit_code=0, tree="u", duration_ms=1)
-PASSED = (STEP, DONE, events.RunFinished(run_id="R", error_code=None, end_tree="u", duration_ms=1))
+JUDGED = events.GateDecided(run_id="R", subject="", gate="store", decision="PASS", level="L3", outcome="PASS")
+ENDED = events.RunFinished(run_id="R", error_code=None, end_tree="u", duration_ms=1)
+PASSED = (STEP, DONE, JUDGED, ENDED)
 
 
 def failed(code: str) -> events.RunFinished:
@@ -206,9 +208,10 @@ def blocked(reason: str) -> events.StepBlocked:
         ("git", (), Standing.UNFINISHED, ("resume",)),
         ("git", (STEP,), Standing.UNFINISHED, ("resume",)),
         ("git", PASSED, Standing.PROVEN, ()),
+        ("git", (STEP, DONE, ENDED), Standing.ASKS, ()),
         ("git", (*PASSED, events.Applied(run_id="R", result_tree="u")), Standing.APPLIED, ()),
         ("git", (STEP, failed("STEP_FAILED")), Standing.FAILED, ()),
-        ("git", (STEP, failed("AGENT_FAILED")), Standing.UNANSWERED, ("run",)),
+        ("git", (STEP, failed("AGENT_FAILED")), Standing.UNANSWERED, ("run", "plan.yaml")),
         ("git", (events.Aborted(reason="no"),), Standing.ABORTED, ()),
         ("git", (events.RunPaused(run_id="R", reason="no"),), Standing.ASKS, ()),
         ("fileops", (), Standing.UNFINISHED, ("tr", "--all")),
@@ -219,10 +222,10 @@ def blocked(reason: str) -> events.StepBlocked:
 def test_the_journal_says_what_a_task_needs(
     folders: Folders, mode: str, told: tuple[events.Event, ...], standing: Standing, words: tuple[str, ...]
 ) -> None:
-    write_task(folders, "T-20260131-abcdef", *told, mode=mode)
+    write_task(folders, "T-20260131-abcdef", *told, mode=mode, plan="plan.yaml")
     folders.set_current_task("T-20260131-abcdef")
     (view,) = ProjectState(folders.root).views()
-    assert (view.standing, view.words) == (standing, words)
+    assert (view.standing, tuple(Path(word).name for word in view.words)) == (standing, words)
 
 
 def test_a_damaged_journal_is_told_and_the_latch_stops_only_what_is_not_over(

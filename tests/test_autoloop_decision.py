@@ -78,6 +78,7 @@ def test_a_person_is_told_once_of_each_standing(standing: Standing) -> None:
     first = one(view(standing=standing, reason="why"))
     assert (first.start, first.wait_s, first.idle) == (None, None, True)
     assert len(first.notices) == 1
+    assert one(view(standing=standing), working=frozenset({"a"})).notices == ()  # its session may still go on
     mark = first.notices[0].mark
     assert one(view(standing=standing), acknowledged={"a": Acknowledgement(notified=mark)}).notices == ()
     assert one(view(standing=standing, position="2"), acknowledged={"a": Acknowledgement(notified=mark)}).notices

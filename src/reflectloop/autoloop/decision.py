@@ -31,6 +31,7 @@ class Situation(NamedTuple):
     served: Mapping[str, int] = {}  # by project: sessions so far
     busy: frozenset[str] = frozenset()  # projects in which a session or another engine works
     running: int = 0  # sessions of ours
+    working: frozenset[str] = frozenset()  # entries that they work on: nobody is told of them before they end
     limits: Limits = Limits()
     spending: Spending = Spending()
 
@@ -189,6 +190,8 @@ def _until_end(situation: Situation, now: Clocks) -> list[float]:
 def _notices(situation: Situation, views: Sequence[TaskView]) -> list[Notice]:
     out = []
     for view in views:
+        if view.entry in situation.working:
+            continue
         stuck = view.standing.wants_session and _is_stuck(situation, view)
         last = situation.acknowledged.get(view.entry, Acknowledgement())
         if view.standing in _TOLD:

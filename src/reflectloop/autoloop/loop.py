@@ -115,6 +115,7 @@ class Autoloop:
             self._served,
             frozenset(busy),
             len(self.sessions),
+            frozenset(session.entry for session in self.sessions),
             self.limits,
             self.spending(),
         )

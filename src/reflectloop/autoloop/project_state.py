@@ -23,6 +23,7 @@ from reflectloop.workspace.folders import TASK_ID, Folders, open_project_dirs
 
 LAND = ("autoloop", "land")
 _EXECUTING = (("run",), ("tr",), ("resume",))
+_RUN = ("run",)  # of the plan that the task was opened for
 _TR, _RESUME = ("tr", "--all"), ("resume",)
 _LONGEST_REASON = 500
 _FIRST_LINE = 1 << 16
@@ -103,8 +104,6 @@ class ProjectState:
             facts = TaskFacts(Standing.QUEUED, f"{entry.id} queued", words=words)
         if facts.standing is Standing.PROVEN and (lands or entry.landing):
             facts = _landing(entry, facts)
-        if facts.standing is Standing.UNANSWERED and entry.plan and facts.words == ("run",):
-            facts = facts._replace(words=("run", os.fspath(self.queue.plans / entry.plan)))
         view = self._view(entry.id, facts)._replace(
             title=entry.title, priority=entry.priority, number=entry.number, after=entry.after, task_id=entry.task_id
         )
@@ -148,6 +147,8 @@ class ProjectState:
         except ReflectloopError as error:
             return TaskFacts(Standing.FAILED, position, task_id, f"{error.code}: {error.message}", error.next_step)
         facts = facts_of(task, position)
+        if facts.words == _RUN:
+            facts = facts._replace(words=(*_RUN, os.fspath(self.folders.root / task.plan_path)))
         spent = task.spent_in_all
         return facts._replace(usd=spent.usd, unpriced=spent.unpriced)
 
@@ -205,11 +206,14 @@ def facts_of(task: Task, position: str) -> TaskFacts:
     facts = TaskFacts(Standing.UNFINISHED, position, task.title, run_id=run.id if run else "")
     if task.state is TaskState.ABORTED:
         return facts._replace(standing=Standing.ABORTED)
-    if run is None:
-        return facts._replace(standing=Standing.FAILED, reason="it has no run")
+    if run is None:  # its engine is about to write the next line, or died there
+        return facts._replace(words=_RUN)
     asks = _asked_of_person(task, run)
     if asks:
         return facts._replace(standing=Standing.ASKS, reason=asks[0], next_command=asks[1])
+    if run.status == "ok" and not run.applied and run.outcome != OutcomeWord.PASS and run.end_tree != run.base_tree:
+        reason = "no check judged it on a sealed copy"
+        return facts._replace(standing=Standing.ASKS, reason=reason, next_command=f"reflectloop diff {run.id}")
     if run.status == "ok":
         level = next((str(gate.get("level") or "") for gate in reversed(task.gated) if gate["run_id"] == run.id), "")
         standing = Standing.APPLIED if run.applied else Standing.PROVEN
@@ -228,7 +232,7 @@ def _of_failed(task: Task, run: RunState, facts: TaskFacts) -> TaskFacts:
     reason = task.latch.reason if task.latch and task.latch.run_id == run.id else _gate_reasons(task, run)
     reason = shorten(f"{run.error_code}: {reason}".removesuffix(": "), _LONGEST_REASON)
     if run.error_code in _TEMPORARY and run.kind is TaskKind.RUN:
-        return facts._replace(standing=Standing.UNANSWERED, reason=reason, words=("run",))
+        return facts._replace(standing=Standing.UNANSWERED, reason=reason, words=_RUN)
     return facts._replace(standing=Standing.FAILED, reason=reason, next_command=f"reflectloop show {run.id}")
 
 
@@ -257,11 +261,6 @@ def _gate_reasons(task: Task, run: RunState) -> str:
             reasons = decision.get("reasons")
             return shorten("; ".join(map(str, reasons)) if isinstance(reasons, list) else "", _LONGEST_REASON)
     return ""
-
-
-def is_proven(facts: TaskFacts, run: RunState) -> bool:
-    """Return True if the whole change passed the gates on a sealed copy."""
-    return run.outcome == OutcomeWord.PASS and facts.level == "L3"
 
 
 def spending(projects: Iterator[ProjectState]) -> dict[str, tuple[float, int]]:

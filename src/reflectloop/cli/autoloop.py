@@ -264,6 +264,26 @@ def logs(count: int, project_dir: Path) -> Answer:
     return Answer(list(records()), print_lines)
 
 
+@autoloop.command()
+@click.argument("task")
+@answers
+def land(task: str, project_dir: Path) -> Answer:
+    """Land the proven change of a submitted TASK on the branch of [autoloop], verified again on the branch as it is.
+
+    \b
+    Example: reflectloop autoloop land Q-20260101-abcdef
+    """
+    from reflectloop.autoloop import landing
+    from reflectloop.autoloop.project_state import ProjectState
+
+    result = landing.land(ProjectState(project_dir), task)
+    if result.get("commit"):
+        text = f"{task} landed on {result['branch']} as {str(result['commit'])[:12]}"
+    else:
+        text = f"{task} does not land: {result['reason']}"
+    return Answer(result, [text], next_step="reflectloop autoloop status", exit_code=0 if result.get("commit") else 34)
+
+
 @click.command()
 @click.argument("goal", required=False)
 @click.option("--plan", type=click.Path(path_type=Path), metavar="PLAN", help="A plan to run, instead of a goal.")

@@ -66,14 +66,22 @@ def prepare(
     return PendingCommit(made, tree, head_tree, ref, is_new=branch is not None)
 
 
-def _write(project: Project, store: Store, parts: Sequence[CommitPart], head_tree: str) -> str:
+def write_on(project: Project, store: Store, change: RunChange, parts: Sequence[CommitPart], parent: str) -> str:
+    """Write commits on top of any commit whose tree is the change's base; no ref names them yet."""
+    _refuse_nameless(project)
+    return _write(project, store, parts, change.base, parent)
+
+
+def _write(
+    project: Project, store: Store, parts: Sequence[CommitPart], head_tree: str, parent: str | None = None
+) -> str:
     """Write one commit on top of the other, without one for a part that changes nothing."""
     # The store borrows the user's objects, so only new ones are copied.
     revisions = "".join(f"{part.tree}\n" for part in parts) + f"^{head_tree}\n"
     pack = store.git().run("pack-objects", "--revs", "--stdout", "-q", "--thin", stdin=revisions.encode())
     user = project.git()
     user.run("unpack-objects", "-q", stdin=pack)
-    below, last = str(project.head), head_tree
+    below, last = parent or str(project.head), head_tree
     for part in parts:
         if part.tree != last:
             text = part.message.encode("utf-8", "surrogateescape").replace(b"\0", b"")
