@@ -171,6 +171,7 @@ def test_a_role_bound_to_a_missing_agent_is_reported_before_anything_runs(repo: 
         ({"steps": [{"id": "a", "description": "x", "dependencies": ["b"]}]}, "steps[0].dependencies[0]"),
         ({"steps": [{"id": "a", "description": "x", "tools_expected": 3}]}, "steps[0].tools_expected"),
         ({"steps": [{"id": "a", "descriptoin": "x"}]}, "steps[0].descriptoin"),
+        ({"steps": [{"id": "a", "description": "x", "commands": ["true"]}]}, "steps[0].commands"),
     ],
 )
 def test_a_faulty_orchestrator_plan_is_refused_with_its_own_keys(change: dict[str, object], path: str) -> None:

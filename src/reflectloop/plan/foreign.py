@@ -9,6 +9,7 @@ from reflectloop.plan.reading import PlanSource
 from reflectloop.plan.strict_yaml import Path, YamlDocument, dotted
 from reflectloop.terms import UNTITLED
 
+_COMMANDS_IN_ORCHESTRATOR = "this form gives every step to an agent; for commands, put title and steps under `plan:`"
 _NOT_TEXT = "must be text; put it in quotes"
 _NOTES = ("unified_goal", "constraints", "guardrails", "rollback")
 _POLICIES = {
@@ -142,7 +143,9 @@ def _orchestrator_step(reading: PlanSource, step: dict[str, Any], place: Path, t
         reading.warnings.append(
             f"{dotted(place)}: status {step['status']!r} is ignored; the journal decides what is done"
         )
-    _note(reading, step, place, {"id", "description", "dependencies", "status", "tools_expected"})
+    native = [key for key in ("commands", "run") if key in step]
+    reading.faults += [reading.fault((*place, key), _COMMANDS_IN_ORCHESTRATOR) for key in native]
+    _note(reading, step, place, {"id", "description", "dependencies", "status", "tools_expected", *native})
     return {key: value for key, value in out.items() if value is not None}
 
 
