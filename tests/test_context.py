@@ -424,6 +424,12 @@ _SAMPLES = {
 }
 
 
+def test_a_file_without_definitions_is_one_chunk_also_without_its_grammar(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grammars, "parser_for", lambda _grammar: None)
+    (whole,) = chunks.split("VERSION = 1\nNAME = 2\n", grammars.grammar_of("settings.py"))
+    assert (whole.start, whole.names) == (1, ())
+
+
 @pytest.mark.parametrize("path", _SAMPLES)
 def test_definitions_of_every_language_are_chunks(path: str) -> None:
     cut = chunks.split(_SAMPLES[path], grammars.grammar_of(path))

@@ -74,7 +74,7 @@ def _by_pattern(text: str, grammar: Grammar) -> Iterator[_Definition]:
         (bisect_right(breaks, match.start(1)) + 1, match[1])
         for match in grammars.pattern_of(grammar.definition).finditer(text)
     ]
-    lasts = [*(line - 1 for line, _ in starts[1:]), len(breaks) + 1]
+    lasts = [*(line - 1 for line, _ in starts[1:]), len(breaks) + 1][: len(starts)]
     for (line, name), last in zip(starts, lasts, strict=True):
         yield _Definition(line, max(line, min(last, line + _LONGEST)), name, is_container=False)
 
