@@ -5,6 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,8 +22,11 @@ from reflectloop.autoloop.loop import Autoloop, LoopWorld, backoff, open_project
 from reflectloop.autoloop.project_state import ProjectState
 from reflectloop.autoloop.submissions import NewSubmission, QueueEntry, SubmissionQueue
 from reflectloop.autoloop.task_view import Limits, Standing, TaskView
+from reflectloop.cli import autoloop as cli_autoloop
+from reflectloop.cli.render import Answer
 from reflectloop.commands import task_control
 from reflectloop.errors import InvalidInput, Locked, NothingToDo
+from reflectloop.hooks import automation_files
 from reflectloop.state import events, latch
 from reflectloop.system import clock
 from reflectloop.workspace.folders import Folders, open_project_dirs
@@ -617,3 +623,41 @@ def test_the_command_prints_markdown_or_json_and_writes_the_page(
     assert (answer.code, answer.json["data"]["totals"]["tasks"]) == (0, 4)
     assert page.read_text().startswith("<!doctype html>")
     assert repo.run("report", "--since", "yesterday").code == 12
+
+
+# Started from elsewhere ------------------------------------------------------------------------------------------------
+
+
+def test_the_files_of_a_project_look_once_and_do_nothing_where_the_program_is_not(repo: Repo) -> None:
+    assert repo.run("install", "autoloop").code == 0
+    thin = repo.path / "automation" / "autoloop.py"
+    thin.write_text(re.sub(r"PROGRAM = .*", 'PROGRAM = "no-such-program"', thin.read_text()))
+    for words in ([], ["--once"], ["status"]):
+        done = subprocess.run([sys.executable, thin, *words], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (0, "reflectloop is not here; autoloop did nothing\n")
+    thin.write_text(re.sub(r"PROGRAM = .*", 'PROGRAM = "false"', thin.read_text()))
+    assert subprocess.run([sys.executable, thin, "--once"], check=False).returncode == 0
+    assert subprocess.run([sys.executable, thin, "start"], check=False).returncode == 1
+
+
+def test_the_unit_starts_the_program_in_the_project_of_its_name() -> None:
+    lines = automation_files.unit("/opt/bin/reflectloop").decode().splitlines()
+    assert "ExecStart=/opt/bin/reflectloop autoloop start --foreground --project %f" in lines
+    assert f"RestartPreventExitStatus={InvalidInput.exit_code} 16 {Locked.exit_code}" in lines
+
+
+def test_a_plan_is_carried_out_by_the_daemon_that_works_or_by_a_new_one(
+    folders: Folders, repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began: list[list[str]] = []
+
+    def start(_root: Path, words: list[str]) -> Answer:
+        began.append(words)
+        return Answer()
+
+    monkeypatch.setattr(cli_autoloop, "start_in_background", start)
+    cli_autoloop.continue_in_background(repo.path)
+    assert began == [["--drain", "--project", str(repo.path)]]
+    with DaemonFiles(folders).held():
+        assert cli_autoloop.continue_in_background(repo.path).data == {"pid": os.getpid()}
+    assert len(began) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -57,9 +58,12 @@ def _progress(observer: RunObserver) -> Callable[[str], None]:
     help="A design or plan file instead of a goal; - reads a design from standard input.",
 )
 @click.option("--yes", "-y", is_flag=True, help="Begin without a question, for unattended work.")
+@click.option("--loop", is_flag=True, help="Then let autoloop carry the plan out in the background.")
 @_isolation
 @answers
-def tp(goal: str | None, design: Path | None, yes: bool, isolation: str | None, project_dir: Path) -> Answer:
+def tp(
+    goal: str | None, design: Path | None, yes: bool, loop: bool, isolation: str | None, project_dir: Path
+) -> Answer:
     """Let agents write a plan for GOAL: two independent designs are compared and merged, and shown to you first.
 
     The agents are named under [roles] in reflectloop.toml: planner, and second_planner if there are two.
@@ -73,7 +77,14 @@ def tp(goal: str | None, design: Path | None, yes: bool, isolation: str | None, 
         raise click.UsageError("GOAL must say something.")
     as_interrupts()
     with _as_file(design) as file:
-        return _planned(_target(project_dir, isolation), PlanRequest(goal or "", file), yes=yes)
+        planned = _planned(_target(project_dir, isolation), PlanRequest(goal or "", file), yes=yes)
+    if not loop:
+        return planned
+    from reflectloop.cli.autoloop import continue_in_background
+
+    started = continue_in_background(project_dir)
+    lines = [line for answer in (planned, started) if not callable(answer.lines) for line in answer.lines]
+    return dataclasses.replace(planned, lines=lines, next_step=started.next_step)
 
 
 @contextmanager

@@ -91,14 +91,25 @@ def start(
             "--project": project_dir.absolute(),
         }
         words = [str(word) for name, value in more.items() if value is not None for word in (name, value)]
-        return _started(roots[0], [*words, *(["--drain"] if drain else [])])
+        return start_in_background(roots[0], [*words, *(["--drain"] if drain else [])])
     limits = Limits(end, max_cost, max_hours, jobs, cooldown)
     arguments = {"until": until, "cost": max_cost, "hours": max_hours, "projects": [str(root) for root in roots]}
     reason = daemon.run(roots, limits, daemon.DaemonOptions(poll, drain), arguments)
     return Answer({"ended": reason}, [f"autoloop ended: {reason}"], next_step="reflectloop report")
 
 
-def _started(root: Path, words: list[str]) -> Answer:
+def continue_in_background(root: Path) -> Answer:
+    """Let a daemon carry the current task out: the one that works already, or a new one that ends after it."""
+    from reflectloop.autoloop.daemon_files import DaemonFiles
+    from reflectloop.workspace.folders import open_project_dirs
+
+    pid = DaemonFiles(open_project_dirs(root)).pid
+    if pid is not None:  # it sees the task by itself
+        return Answer({"pid": pid}, [f"autoloop works, pid {pid}"], next_step="reflectloop autoloop status")
+    return start_in_background(root, ["--drain", "--project", str(root.absolute())])
+
+
+def start_in_background(root: Path, words: list[str]) -> Answer:
     """Start the daemon as a process of its own, and wait until it holds its lock."""
     from reflectloop.autoloop.daemon_files import DaemonFiles
     from reflectloop.errors import Internal, Locked

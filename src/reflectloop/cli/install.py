@@ -37,8 +37,9 @@ def install(
     """Enter reflectloop's hooks, skills and subagents into the folders of an agent's program.
 
     They go into this project, or with --user into your home folder. `agents` is the folder that many clients share
-    (.agents/skills) and a block in AGENTS.md; `git` is the hook before a push. Shows the change. What is there stays;
-    --uninstall gives an untouched file its old bytes back.
+    (.agents/skills) and a block in AGENTS.md; `git` is the hook before a push; `autoloop` writes automation/autoloop.py
+    and .sh, and with --user a systemd unit. Shows the change. What is there stays; --uninstall gives an untouched file
+    its old bytes back.
 
     \b
     Example: reflectloop install claude --dry-run

@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.errors import InvalidInput
-from reflectloop.hooks import plugin
+from reflectloop.hooks import automation_files, plugin
 from reflectloop.hooks.fragments import SETTINGS, Scope
 from reflectloop.hooks.pieces import Piece
 from reflectloop.skills import bundle
 from reflectloop.skills.bundle import Subagent
 from reflectloop.system import process
 
-CLIENTS = ("claude", "codex", "agents", "cursor", "copilot", "antigravity", "git")
+CLIENTS = ("claude", "codex", "agents", "cursor", "copilot", "antigravity", "git", "autoloop")
 _SHARED = ".agents/skills"  # Codex, Cursor, Copilot and others read it, in a project and in the home folder
 
 
@@ -77,6 +78,9 @@ def _pieces(client: str, scope: Scope, root: Path, program: str) -> Iterator[Pie
     if client == "git":
         yield _push_hook(scope, root, program)
         return
+    if client == "autoloop":
+        yield from _automation(scope, root, program)
+        return
     if client == "antigravity":
         yield from _files(root / _ANTIGRAVITY[scope], plugin.antigravity(program))
         return
@@ -96,6 +100,22 @@ def _pieces(client: str, scope: Scope, root: Path, program: str) -> Iterator[Pie
 def _files(folder: Path, contents: Mapping[str, bytes]) -> Iterator[Piece]:
     for name, data in contents.items():
         yield Piece(folder / name, content=data, unit=str(folder))
+
+
+def _automation(scope: Scope, root: Path, program: str) -> Iterator[Piece]:
+    """Yield the files that start autoloop: in a project, or as a unit of the user's systemd."""
+    if scope == "user":
+        path = root / automation_files.UNIT
+        yield Piece(path, content=automation_files.unit(_whole_path(program)), unit=str(path))
+        return
+    for name, data in automation_files.project_files(program).items():
+        folder = root / automation_files.FOLDER
+        yield Piece(folder / name, content=data, mode=0o777, unit=str(folder))
+
+
+def _whole_path(program: str) -> str:
+    """Return the path of a program: systemd takes none from PATH."""
+    return shutil.which(program) or program
 
 
 def _push_hook(scope: Scope, root: Path, program: str) -> Piece:
