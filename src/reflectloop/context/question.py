@@ -41,6 +41,7 @@ class Question(NamedTuple):
     terms: dict[str, int]
     title_terms: dict[str, int]
     names: dict[str, float]  # lower-case names of code -> how surely they are meant as such
+    code: tuple[str, ...]  # names of code as they are written
     dotted: tuple[str, ...]
     files: tuple[NamedFile, ...]
 
@@ -54,6 +55,7 @@ def read(text: str, failure: str = "") -> Question:
         words.query_words(whole),
         words.query_words(title),
         _names(whole, title),
+        _code_names(whole),
         tuple(dict.fromkeys([*(found_name[0] for found_name in _DOTTED.finditer(whole)), *_imported(whole)]))[
             :_MOST_NAMES
         ],
@@ -65,13 +67,15 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _HEAD + _TAIL else f"{text[:_HEAD]}\n{text[-_TAIL:]}"
 
 
+def _code_names(text: str) -> tuple[str, ...]:
+    """Return the names that only code has: with underscores, capitals inside, dots, a call, or in back quotes."""
+    parts = (part for match in _CODE_NAME.finditer(text) for part in (match[1] or match[0]).split("."))
+    return tuple(dict.fromkeys(part for part in parts if part and part.lower() not in words.COMMON))[:_MOST_NAMES]
+
+
 def _names(text: str, title: str) -> dict[str, float]:
     """Return names that look like code with weight 1, and other words of the title and the text with less."""
-    out: dict[str, float] = {}
-    for match in _CODE_NAME.finditer(text):
-        for part in (match[1] or match[0]).split("."):
-            if part and part.lower() not in words.COMMON:
-                out.setdefault(part.lower(), 1.0)
+    out = {name.lower(): 1.0 for name in _code_names(text)}
     for weight, source in ((0.5, title), (0.25, text)):
         for word in words.names_of(source):
             low = word.lower()

@@ -16,6 +16,8 @@ _SAID = {
     "title_functions": ("words", ""),
     "title_function": ("words", ""),
     "definitions": ("symbols", ""),
+    "code": ("symbols", ""),
+    "code_functions": ("symbols", ""),
     "symbols": ("symbols", "defines a name of the text"),
     "names": ("symbols", ""),
     "mentions": ("named", "the text names this file or module"),

@@ -77,16 +77,23 @@ def tree_of(root: Path, name: str | None = None) -> trees.Tree:
 def _search(
     corpus: Corpus, asked: question.Question, changed: Sequence[str], leave_out: Collection[str], limit: int
 ) -> list[Hit]:
+    files, gathered = rank_files(corpus, asked, changed, leave_out)
+    return [hit for number, file in enumerate(files[:limit]) for hit in places_of(corpus, file, number, gathered)]
+
+
+def rank_files(
+    corpus: Corpus, asked: question.Question, changed: Sequence[str] = (), leave_out: Collection[str] = ()
+) -> tuple[list[RankedFile], Signals]:
+    """Return the files of a tree, the best first, and what speaks for them."""
     reader = TreeReader(corpus)
-    found_signals = signals.gather(reader, asked)
-    files = dict(found_signals.files)
+    gathered = signals.gather(reader, asked)
+    files = gathered.files
     files["together"] = signals.scaled(reader.changed_with(changed))
     files["runs"] = signals.scaled(records.files_of_runs(corpus, asked))
     seeds = [*changed, *(file.path for file in ranking.rank(files)[:_SEEDS])]
     files["neighbours"] = signals.scaled(_neighbours(corpus, seeds, explicit=bool(changed)))
     weights = ranking.AROUND_CHANGES if leave_out else ranking.WEIGHTS
-    ranked = [file for file in ranking.rank(files, weights) if file.path not in leave_out]
-    return [hit for number, file in enumerate(ranked[:limit]) for hit in _places(corpus, file, number, found_signals)]
+    return [file for file in ranking.rank(files, weights) if file.path not in leave_out], gathered
 
 
 def _neighbours(corpus: Corpus, seeds: Sequence[str], *, explicit: bool) -> Scores:
@@ -109,14 +116,14 @@ class _Place(NamedTuple):
     value: float
 
 
-def _places(corpus: Corpus, file: RankedFile, number: int, found_signals: Signals) -> list[Hit]:
+def places_of(corpus: Corpus, file: RankedFile, number: int, gathered: Signals) -> list[Hit]:
     """Return the best chunks of a file as hits."""
-    lines = found_signals.places.get(file.path, {})
+    lines = gathered.places.get(file.path, {})
     rows = corpus.connection.execute(
         "SELECT id, first, last, name FROM chunk WHERE blob = ? ORDER BY first", (corpus.blobs[file.path],)
     )
     places = [
-        _Place(start, end, name, _value(found_signals.chunks.get(chunk, 0), start, end, name, lines))
+        _Place(start, end, name, _value(gathered.chunks.get(chunk, 0), start, end, name, lines))
         for chunk, start, end, name in rows
     ] or [_Place(1, 1, "", 0)]
     most = _CHUNKS[number] if number < len(_CHUNKS) else 1

@@ -15,6 +15,7 @@ from reflectloop.context.question import Question
 Scores = dict[str, float]
 Source = Literal["chunk", "path", "message"]
 _MOST_TERMS = 96
+_MOST_COUNTED = 3  # times that a repeated word of a question counts
 _CHUNKS = 600
 _BLOBS = 400
 _COMMITS = 60
@@ -62,7 +63,7 @@ class TreeReader:
     # Words ------------------------------------------------------------------------------------------------------
 
     def telling(self, terms: Mapping[str, int], source: Source = "chunk", most: int = _MOST_TERMS) -> list[str]:
-        """Return the rarest words of a question that one of the word tables knows."""
+        """Return the rarest words of a question that one of the word tables knows; a word said twice is there twice."""
         ask = self.corpus.connection.execute
         (total,) = ask(f"SELECT max(id) FROM {source}").fetchone()  # noqa: S608 - one of three names
         query = f"SELECT doc FROM {source}_terms WHERE term = ?"  # noqa: S608
@@ -71,8 +72,8 @@ class TreeReader:
             row = ask(query, (term,)).fetchone()
             if row and row[0] < max(_COMMON_SHARE * (total or 1), _FEW):
                 counts[term] = row[0]
-        chosen = sorted(counts, key=lambda term: (counts[term] / (1 + terms[term]), term))
-        return chosen[:most]
+        chosen = sorted(counts, key=lambda term: (counts[term] / (1 + terms[term]), term))[:most]
+        return [term for term in chosen for _ in range(min(terms[term], _MOST_COUNTED))]
 
     def chunks(self, terms: Iterable[str], weights: tuple[float, float] = (2.0, 1.0)) -> list[ScoredChunk]:
         query = _either(terms)
@@ -285,6 +286,7 @@ def gather(reader: TreeReader, question: Question) -> Signals:
     sums, best = file_sums(chunks, reader.paths)
     title_chunks = reader.chunks(title_terms)
     title_sums, title_best = file_sums(title_chunks, reader.paths)
+    code_terms = reader.telling({piece: 1 for name in question.code for piece in words.pieces(name)})
     sure = {name: weight for name, weight in question.names.items() if weight == 1}
     symbols, symbol_chunks = reader.defined(sure)
     plain, plain_chunks = reader.defined({name: weight for name, weight in question.names.items() if name not in sure})
@@ -297,6 +299,8 @@ def gather(reader: TreeReader, question: Question) -> Signals:
         "title_functions": title_sums,
         "title_function": title_best,
         "definitions": reader.blobs(terms, (1.0, 0.0)),
+        "code": reader.blobs(code_terms),
+        "code_functions": file_sums(reader.chunks(code_terms), reader.paths)[0],
         "symbols": symbols,
         "names": plain,
         "mentions": named.mentions,
