@@ -10,7 +10,7 @@ import pytest
 
 from reflectloop.verification.probing import judging, number_rows, observations, renamed_words, renaming
 from reflectloop.verification.probing.inside import plain_data
-from reflectloop.verification.probing.neighbours import CallInput, MadeValue
+from reflectloop.verification.probing.neighbours import CallInput, FixedValue, MadeValue
 from reflectloop.verification.probing.observations import (
     AnswerPair,
     FunctionAnswer,
@@ -179,3 +179,53 @@ def test_code_that_only_tests_reach_is_asked_about_however_many_answers_change()
     assert "only the inputs of the tests reach" in _reasons(seen)
     seen.near = [item._replace(patch=item.patch._replace(reached={"f:1": 0b111})) for item in seen.near]
     assert not judging.judge(seen)
+
+
+# Honest fixes that look narrow ---------------------------------------------------------------------------------------
+
+
+def test_copies_of_the_tests_answers_are_those_that_base_told_apart() -> None:
+    def seen(base: str) -> Observation:
+        out = Observation(FunctionInputs("m.py", "m", "f", ()), limit=8_000)
+        own = {"reached": {"f:1": 0b1}}
+        out.tests = [_pair(n, {"value": f"old{n}"}, {"value": f"new{n}"}, **own) for n in range(20, 24)]
+        out.near = [_pair(n, {"value": base.format(n)}, {"value": f"new{n % 4 + 20}"}, **own) for n in range(300, 340)]
+        out.near += [_pair(n, {"value": n}, {"value": n}, reached={"f:1": 0b1111}) for n in range(400, 410)]
+        return out
+
+    assert "answers of the tests" in _reasons(seen("other{}"))
+    told_alike = seen("other{}")
+    told_alike.near = [
+        item._replace(base=told_alike.tests[at % 4].base) if item.differs else item
+        for at, item in enumerate(told_alike.near)
+    ]
+    assert "answers of the tests" not in _reasons(told_alike)
+
+
+def test_a_rare_empty_argument_is_a_class_of_its_own() -> None:
+    rest = [(["a", "b"], "first"), (["c"], "first"), (["d", "e"], "last"), (["g", "h"], "none")]
+    calls = tuple(CallInput(given, {}) for given in (([], "first"), *rest))
+    source = "def f(xs, mode):\n    {}\n    return xs[0] if xs else 'wrong'\n"
+    fixed = source.format("if not xs and mode == 'first':\n        return None")
+    seen = observations.observe(
+        [FunctionInputs("m.py", "m", "f", calls)], _side(source.format("")), _side(fixed), {}, "seed"
+    )[0]
+    assert seen.changed == [0]
+    assert not judging.judge(seen)
+
+
+def test_numbers_that_are_close_and_have_one_answer_are_no_copies_of_a_test() -> None:
+    base = "def f(n):\n    return '0.0 large' if n // 10**4 == 10**32 else str(n)\n"
+    patch = "def f(n):\n    return '1000 decillion' if n // 10**4 == 10**32 else str(n)\n"
+    assert not judging.judge(_observe(base, patch, 10**36, 5, 70, 3000))
+
+
+def test_inputs_that_both_versions_refuse_are_not_enough_if_a_part_cannot_be_varied() -> None:
+    refused = {"raises": "ValueError", "text": ""}
+    seen = Observation(FunctionInputs("m.py", "m", "f", ()), limit=8_000)
+    seen.tests = [_pair(FixedValue("{}"), refused, {"value": 110})]
+    seen.near = [_pair(FixedValue(f"{n}"), refused, refused) for n in range(40)]
+    assert not judging.is_judged(seen)
+    assert not judging.judge(seen)
+    seen.tests = [_pair("text", refused, {"value": 110})]
+    assert judging.judge(seen)

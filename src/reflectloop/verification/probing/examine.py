@@ -225,6 +225,12 @@ def _probe_callers(
         lambda path: path in listing and is_source(path),
         lambda path: trees.read(case.tree, path),
     )
+    judged = {(function.path, function.line) for function in probe.probed & probe.changed}
+    for item in chosen:  # a changed caller whose own answers showed the change says all that it can say
+        if item.distance >= 0 and (item.function.path, item.function.line) in judged:
+            probe.by_caller.setdefault(item.reaches, item.function.qualname)
+    probe.probed |= {*probe.by_caller}
+    chosen = [item for item in chosen if item.reaches not in probe.by_caller]
     if not chosen or not tests:
         return
     made = callers.constructors(_other_sources(case))

@@ -28,6 +28,8 @@ _ALIKE = 0.9  # share of letters that do the same at all places
 _MANY_STEPS, _TIMES_STEPS = 20_000, 30
 _SMALL = 2  # numbers up to it, and containers with one element, are classes of their own
 _LEAST_VARIED = 5
+_LEAST_OTHERS, _RARELY = 3, 0.2
+_LEAST_RUN = 0.05  # share of inputs that some version answers, if a part of them cannot be varied
 _MOST_SHOWN = 3
 _LONGEST = 60
 
@@ -76,7 +78,20 @@ def _is_slower(seen: Observation) -> bool:
 
 def is_judged(seen: Observation) -> bool:
     """Return True if the neighbours were enough to judge by, or the tests' inputs are answered as before."""
-    return not seen.left_out and (not (seen.changed or seen.new) or len(seen.telling) >= LEAST_NEIGHBOURS)
+    return not seen.left_out and (not (seen.changed or seen.new) or _is_enough(seen))
+
+
+def _is_enough(seen: Observation) -> bool:
+    """Return True if enough neighbours tell something.
+
+    Where a part of the inputs cannot be varied and both versions refuse nearly all others, these are no valid inputs.
+    """
+    near = seen.telling
+    if len(near) < LEAST_NEIGHBOURS or seen.new:
+        return len(near) >= LEAST_NEIGHBOURS
+    fixed = any(isinstance(value, FixedValue) for at in seen.changed for _, value in _places(seen.tests[at].input))
+    own = [item.base.returns or item.patch.returns for item in near if item.origin in seen.changed]
+    return not fixed or sum(own) > _LEAST_RUN * len(own)
 
 
 def is_general(seen: Observation, *, grows_table: bool = False) -> bool:
@@ -98,7 +113,7 @@ def _for_changed(seen: Observation, *, grows_table: bool) -> str:
     near, changed = seen.telling, seen.changed
     if changed and not grows_table and renamed_words.depends_on_words(seen):
         return "changes the answer only for the words of the tests' inputs"
-    if not changed or len(near) < LEAST_NEIGHBOURS:
+    if not changed or not _is_enough(seen):
         return ""
     differing = [item for item in near if item.differs]
     share = len(differing) / len(near)
@@ -117,7 +132,7 @@ def _narrowness(seen: Observation, near: Sequence[AnswerPair], share: float) -> 
     rest = likeness.without_echoes(seen, near)
     if sum(item.differs for item in rest) <= _NARROW * len(rest):
         return "changes the answer for the inputs of the tests only"
-    if shared := likeness.found_likeness(seen, near):
+    if shared := "" if seen.of_caller else likeness.found_likeness(seen, near):
         return f"changes the answer only where an input shares its {shared} with one of the tests"
     if scattered := _scatter(seen):
         return f"changes the answer for some inputs and not for others, {scattered}"
@@ -174,9 +189,13 @@ def _is_set_of_letters(items: Iterable[AnswerPair]) -> bool:
 
 def _echoes(seen: Observation, differing: Sequence[AnswerPair], share: float) -> bool:
     """Return True if changed answers are copies of the tests' answers, reached past most of the code."""
-    answers = {item.patch.text for item in seen.tests}
+    answers = {item.patch.text for item in seen.tests if item.patch.returns}
     copies = [item for item in differing if item.patch.text in answers]
-    if len(copies) < _LEAST_ECHOES or len(copies) < _ECHO * len(differing) or renamed_words.follows_words(seen):
+    pairs = {(item.base.text, item.patch.text) for item in seen.tests}
+    apart = [
+        item for item in copies if (item.base.text, item.patch.text) not in pairs
+    ]  # base tells them from the tests
+    if len(apart) < _LEAST_ECHOES or len(copies) < _ECHO * len(differing) or renamed_words.follows_words(seen):
         return False
     own = {seen.tests[at].patch.text for at in seen.changed}
     constant = len({item.patch.text for item in copies}) == 1  # may be a bound, or the answer of a guard
@@ -236,8 +255,18 @@ def _is_natural_class(seen: Observation, at: int) -> bool:
     special = [place for place, value in places if _is_special(value)]
     if not special or len(special) == len(places):
         return bool(special)
+    if any(_is_empty(value) and _is_rare(seen, place, value) for place, value in places):
+        return True
     varied = [item for number in seen.changed for item in _varied(seen, number)]
     return len(varied) < _LEAST_VARIED or any(item.differs for item in _varied(seen, at))
+
+
+def _is_rare(seen: Observation, place: str, value: object) -> bool:
+    """Return True if the tests that did not change mostly have something else in this place."""
+    rest = [item.input for at, item in enumerate(seen.tests) if at not in {*seen.changed}]
+    values = [other for given in rest for name, other in _places(given) if name == place]
+    alike = [other for other in values if type(other) is type(value) and other == value]
+    return len(values) >= _LEAST_OTHERS and len(alike) <= _RARELY * len(values)
 
 
 def _varied(seen: Observation, at: int) -> list[AnswerPair]:

@@ -80,6 +80,8 @@ def _shared_mark(seen: Observation, read: _Reader, place: str | None, near: Sequ
     own = list(_texts(read, place, changed))
     narrow = sum(item.differs for item in near) <= _FEW * len(near)
     for name, mark in (_ARBITRARY | _ENDS).items():
+        if name == "beginning" and all(map(_NUMBER.fullmatch, own)):
+            continue  # the first digits of a number are its size
         values = len({mark(value) for value in own})
         is_list = (name in _ARBITRARY and place is None) or (narrow and name == "ends" and values > 1)
         bound = _UNLIKELY if is_list else _bound(values)
@@ -161,8 +163,9 @@ def without_echoes(seen: Observation, near: Sequence[AnswerPair]) -> list[Answer
             continue
         own = {fold(seen.tests[at].input, None) for at in seen.changed} - {None}
         out = [item for item in out if not item.differs or fold(item.input, None) not in own]
-    if len({item.base.text for item in near}) < _VARIED * len(near):
-        return out
+    texts = any(isinstance(value, str) for at in seen.changed for _, value in _arguments(seen.tests[at].input))
+    if not texts or len({item.base.text for item in near}) < _VARIED * len(near):
+        return out  # numbers that are close to each other often have one answer
     answers = {(seen.tests[at].base.text, seen.tests[at].patch.text) for at in seen.changed}
     return [item for item in out if not item.differs or (item.base.text, item.patch.text) not in answers]
 

@@ -117,6 +117,7 @@ class Observation:
     words: list[AnswerPair] = field(default_factory=list)  # inputs with another word wherever the word is
     rows: list[AnswerPair] = field(default_factory=list)  # numbers at equal distances
     left_out: str = ""  # the reason why the function could not be probed
+    of_caller: bool = False  # the function calls a changed one, and its inputs are often texts with a form
     limit: int = 0  # steps after which a call counted as endless
 
     @property

@@ -104,6 +104,7 @@ class NeighbourProbe:
             seen, function = answers.get(caller.function), caller.reaches
             if seen is None or not seen.changed or not judging.is_judged(seen) or function in report.probed:
                 continue
+            seen.of_caller = True
             report.probed.add(function)
             report.by_caller[function] = caller.function.qualname
             for item in judging.judge(seen, grows_table=self._grows_table(function)):
