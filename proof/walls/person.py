@@ -182,7 +182,9 @@ class Person:
         return self.loop(project, "log").out
 
     def kept(self, project: Path) -> str:
-        """Return all text that the engine keeps of its work, git's objects apart."""
+        """Return all text that the engine keeps of its work, git's objects apart; nothing through a link."""
+        if (project / ".reflectloop").is_symlink():
+            return ""
         paths = [path for path in (project / ".reflectloop").rglob("*") if ".reflectloop/git" not in str(path)]
         plain = [path for path in sorted(paths) if path.is_file() and not path.is_symlink()]
         return "\n".join(path.read_bytes().decode("utf-8", "replace") for path in plain)

@@ -337,19 +337,27 @@ led(
 )
 
 
+def _names(home: Path) -> list[str]:
+    """Return the names in HOME, without the folders in which every program of a user keeps its state."""
+    return sorted(path.name for path in home.iterdir() if path.name not in (".local", ".cache", ".config"))
+
+
 def committed(name: str, prepare: str, words: tuple[list[str], ...], of: str = "new") -> None:
     """Register a file of the repository that the engine reads: a link to something endless, or a pipe."""
 
     def tell(person: Person) -> str:
         project = person.project({"a.txt": "a\n", "plan.yaml": _PLAN})
         person.sh(prepare.replace("@HOME@", str(person.home)) + "; git add -A -f; git commit -qm odd; true", project)
+        at_home = _names(person.home)
         for line in words:
             argv = ["/bin/bash", "-c", 'ulimit -v 2500000; exec "$@"', "x", *person.engine(*line)]
-            code, out = person._finish(argv, project, 40, {}, b"")  # noqa: SLF001
+            code, out = person._finish(argv, project, 120, {}, b"")  # noqa: SLF001
             if code in (None, 70, 1) and (code != 1 or "Memory" in out):
                 return f"`{' '.join(line)}` ended with {code}: {out.strip()[-60:]}"
             if CANARY in out:
                 return f"`{' '.join(line)}` showed what lies outside"
+        if _names(person.home) != at_home:
+            return "something was written to HOME"
         return "a canary was kept" if CANARY in person.kept(project) else ""
 
     def plain(person: Person) -> str:
@@ -426,6 +434,7 @@ committed(
 )
 
 _EVIL = "\x1b]0;PWN\x07\x1b[2J\x1bc\x1b[6n\u202eRTL\x1b]52;c;cHduZWQ=\x07END"
+_OWN_LINE = b"\r\x1b[K"  # clears the line that says what the program waits for
 _BAD = re.compile(rb"\x1b\][^\x1b]|\x1bc|\x1b\[(?![0-9;]*m)[0-9;?]*[A-Za-ln-z]|\x07|\xc2\x9b|\xe2\x80\xae|\xe2\x80\x8b")
 
 
@@ -435,7 +444,7 @@ def _on_terminal(person: Person, project: Path, argv: list[str]) -> bytes:
         os.chdir(project)
         words = person.words(argv)
         os.execve(words[0], words, {**person.env, "TERM": "xterm-256color"})  # noqa: S606
-    out, end = b"", time.monotonic() + 60
+    out, end = b"", time.monotonic() + 120
     while time.monotonic() < end:
         ready, _, _ = select.select([master], [], [], 0.5)
         try:
@@ -463,7 +472,8 @@ def terminal(name: str, files: dict[str, str], *lines: list[str], of: str = "new
             project,
         )
         for words in lines:
-            found = _BAD.search(_on_terminal(person, project, person.engine(*words)))
+            shown = _on_terminal(person, project, person.engine(*words)).replace(_OWN_LINE, b"")
+            found = _BAD.search(shown)
             if found:
                 return f"`{words[0]}` passed on {found[0]!r}"
         return ""

@@ -145,21 +145,21 @@ def program(name: str, body: str, found: Callable[[Person, Path], str], *, of: s
     def tell(person: Person) -> str:
         person.env["OTHER_TOKEN"] = CANARY
         person.env["MY_KEY"] = "k-of-the-agent"
-        code_of = head + body.replace("@HOME@", str(person.home)).replace("@SIBLING@", str(person.sibling)) + tail
+        code_of = head + _of(person, body) + tail
         agent = f'kind = "command"\nrun = ["{SYSTEM_PYTHON}", "agent.py"]\nkey_env = "MY_KEY"\ntimeout_s = 15\n'
         project = _bound(person, agent, {"agent.py": code_of, "a.txt": "a\n"})
         code, peak, _ = _peak(person, project, 90)
         return _judged(code, peak) or found(person, project)
 
     def control(person: Person) -> str:
-        whole = head + body.replace("@HOME@", str(person.home)).replace("@SIBLING@", str(person.sibling)) + tail
+        whole = head + _of(person, body) + tail
         person.env["OTHER_TOKEN"] = CANARY
         person.put(person.temp / "agent.py", whole)
         line = (
             f"touch a.txt; mkdir .git; timeout 3 {SYSTEM_PYTHON} agent.py < /dev/null 2>&1 | head -c 100000000 | wc -c"
         )
         _, out = person.sh(f"{line}; ls -A; cat found.txt | head -c 100000", person.temp)
-        _sleeping()
+        _sleeping(person)
         return f"plainly it prints {out.split()[0]} bytes" if int(out.split()[0]) else ""
 
     story(PART, f"an agent's program that {name}", control=control, of=of)(tell)
@@ -200,8 +200,8 @@ program(
 )
 program(
     "leaves a daemon",
-    "if os.fork() == 0:\n  os.setsid()\n  os.execvp('sleep', ['sleep', '77.77001'])",
-    lambda _person, _project: "a process lives on" if _sleeping() else "",
+    "if os.fork() == 0:\n  os.setsid()\n  os.execvp('sleep', ['sleep', '@SECONDS@'])",
+    lambda person, _project: "a process lives on" if _sleeping(person) else "",
 )
 program(
     "kills its parents",
@@ -229,9 +229,21 @@ program(
 )
 
 
-def _sleeping() -> bool:
+def _of(person: Person, body: str) -> str:
+    places = {"@HOME@": person.home, "@SIBLING@": person.sibling, "@SECONDS@": _seconds(person)}
+    for name, place in places.items():
+        body = body.replace(name, str(place))
+    return body
+
+
+def _seconds(person: Person) -> str:
+    """Return how long a daemon sleeps: a number of its own for each user and wall, since their stories run at once."""
+    return f"77.{zlib.crc32(str(person.folder).encode()):010}"
+
+
+def _sleeping(person: Person) -> bool:
     time.sleep(1)
-    done = subprocess.run(["pgrep", "-f", "sleep 77.77001"], capture_output=True, check=False)
+    done = subprocess.run(["pgrep", "-f", f"sleep {_seconds(person)}"], capture_output=True, check=False)
     for number in done.stdout.split():
         subprocess.run(["kill", "-9", number.decode()], check=False)
     return bool(done.stdout.strip())

@@ -11,7 +11,7 @@ from reflectloop.autoloop.task_view import Acknowledgement, Limits, Spending, St
 MOST_SESSIONS = 3  # in a row without an advance, before a person is told
 _TOLD = (Standing.ASKS, Standing.HELD, Standing.STOPPED, Standing.FAILED, Standing.ABORTED, Standing.PROVEN)
 # A session that ended so met a limit or a fault outside of the task: it is tried again for as long as the night lasts.
-PATIENT = frozenset(("AGENT_FAILED", "AGENT_UNAVAILABLE", "NO_SPACE", "LOCKED", "INTERRUPTED"))
+PATIENT = frozenset(("AGENT_FAILED", "NO_SPACE", "LOCKED", "INTERRUPTED"))
 
 
 class Clocks(NamedTuple):
@@ -136,6 +136,7 @@ def _is_stuck(situation: Situation, view: TaskView) -> bool:
 # Another session would end the same way.
 _HOPELESS = frozenset(
     (
+        "AGENT_UNAVAILABLE",  # a role is bound to no agent, or to one that is not installed or has no key
         "MISSING_PLAN",
         "INVALID_PLAN",
         "INVALID_INPUT",
