@@ -352,7 +352,7 @@ def test_the_budget_is_over_all_tasks_since_the_night_began(
     loop.begin_night({})
     assert loop.spending().usd == 0.0
     entry = submitted(queue, repo)
-    world.on_start = opens(folders, asked, dataclasses.replace(asked, cost_usd=0.75), *PASSED)
+    world.on_start = opens(folders, asked, asked.replaced(cost_usd=0.75), *PASSED)
     loop.look()
     world.end(entry.id)
     assert loop.look().over == "2.2500 of 2 USD are spent"
@@ -570,7 +570,7 @@ def night(folders: Folders, queue: SubmissionQueue, repo: Repo) -> None:
         input_tokens=7,
         duration_ms=1500,
     )
-    write_task(folders, "T-20260131-000001", asked, dataclasses.replace(asked, cost_usd=None), *PASSED)
+    write_task(folders, "T-20260131-000001", asked, asked.replaced(cost_usd=None), *PASSED)
     write_task(folders, "T-20260131-000002", STEP, asked, failed("STEP_FAILED"))
     write_task(folders, "T-20260131-000003", STEP, blocked("which <b>table</b>?"), mode="fileops")
     submitted(queue, repo, title="Never began")
