@@ -1,4 +1,4 @@
-"""The real Claude Code and Codex CLIs, pinned, in a virtual environment of their own outside the repository."""
+"""The real Claude Code, Codex and Copilot CLIs, pinned, in folders of their own outside the repository."""
 
 from __future__ import annotations
 
@@ -26,3 +26,19 @@ def programs() -> dict[str, Path]:
         (folder / "ready").touch()
     (site,) = folder.glob("lib/python3*/site-packages")
     return {kind: site / path for kind, path in _PROGRAMS.items()}
+
+
+_COPILOT = "@github/copilot@1.0.102"
+
+
+def copilot() -> Path:
+    """Where Copilot CLI is, installed once for this version and this user; npm runs no script of it."""
+    folder = Path(tempfile.gettempdir()) / ("reflectloop-proof-" + _COPILOT.strip("@").replace("/", "-"))
+    if not (folder / "ready").exists():
+        folder.mkdir(exist_ok=True)
+        npm = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(folder), _COPILOT]
+        done = subprocess.run(npm, capture_output=True, check=False)
+        if done.returncode:
+            sys.exit(f"Copilot CLI could not be installed: {done.stderr.decode('utf-8', 'replace')[-500:]}")
+        (folder / "ready").touch()
+    return folder / "node_modules" / ".bin" / "copilot"

@@ -1,4 +1,4 @@
-"""The real Claude Code and Codex with our hooks, and a model on loopback: what a session may do, when it may end."""
+"""Real sessions of Claude Code, Codex and Copilot CLI with our hooks: what they may do, and when they may end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from proof.clis import programs
+from proof.clis import copilot, programs
 from proof.paper import ROOT, Claim, Paper
 
 sys.path.insert(0, str(ROOT / "tests"))
@@ -270,6 +270,95 @@ def _codex(scene: Scene) -> Claim:
     )
 
 
+def _copilot_session(scene: Scene, *script: Line) -> Session:
+    """Run a session of Copilot CLI with our hooks."""
+    with Model(script) as model:
+        more = {
+            "COPILOT_PROVIDER_BASE_URL": model.url,
+            "COPILOT_PROVIDER_TYPE": "anthropic",
+            "COPILOT_PROVIDER_API_KEY": "dummy",
+            "COPILOT_MODEL": "claude-sonnet-4-20250514",
+            "COPILOT_OFFLINE": "true",
+            "COPILOT_AUTO_UPDATE": "false",
+        }
+        words = ("-p", "Make the test pass.", "--allow-all-tools", "--trust-folder", "--disable-client-telemetry")
+        done = subprocess.run(
+            [str(copilot()), *words],
+            cwd=scene.root,
+            env=scene.env(**more),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=600,
+        )
+        return Session(model.seen, {}, done.returncode)
+
+
+def _install_copilot(scene: Scene) -> None:
+    """Install Copilot's hooks alone: it would run Claude Code's too."""
+    scene.reflectloop("install", "claude", "--uninstall")
+    scene.reflectloop("install", "copilot")
+
+
+def _by_copilot(command: str) -> Turn:
+    return Turn(calls=(Call("bash", {"command": command, "description": "work"}),))
+
+
+_COPILOT_EDIT = "printf 'def one():\\n    return {}\\n' > calc.py"
+
+
+def _copilot(scene: Scene) -> Claim:
+    _install_copilot(scene)
+    turns = [_by_copilot(_COPILOT_EDIT.format(value)) for value in ("3", "2 - 1")]
+    session = _copilot_session(scene, turns[0], say("Done."), turns[1], say("Done now."))
+    told = session.told("AssertionError: 3 != 1")
+    version = subprocess.run(
+        [str(copilot()), "--version"],
+        env=scene.env(COPILOT_OFFLINE="true"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return Claim(
+        f"{version.stdout.splitlines()[0].strip('.')}: a wrong fix does not end its turn, the right one does",
+        f"told {told}, {len(session.seen)} requests",
+        told and session.code == 0 and scene.source() == _RIGHT,
+    )
+
+
+def _copilot_before_tools(scene: Scene) -> Claim:
+    _install_copilot(scene)
+    keep, test = scene.home / "keep", scene.root / "test_calc.py"
+    keep.write_text("x")
+    edit = Call("edit", {"path": str(test), "old_str": "one(), 1)", "new_str": "one(), 2)"})
+    session = _copilot_session(scene, _by_copilot("rm -rf ~/keep ~"), Turn(calls=(edit,)), say("Done."))
+    kept = keep.exists() and test.read_text() == _TEST
+    told = session.told("rm.machine"), session.told("judges this work")
+    return Claim(
+        "Copilot: a forbidden command and an edit of the test that judges are not carried out",
+        f"told {told[0]}, {told[1]}; both files as before {kept}",
+        all(told) and kept,
+    )
+
+
+def _copilot_dead_hook(scene: Scene) -> Claim:
+    """Let the stop hook die: Copilot lets a turn end whose hook fails, so the entry itself refuses once."""
+    _install_copilot(scene)
+    settings, bad = scene.root / ".github" / "hooks" / "reflectloop.json", scene.home / "bad"
+    bad.write_text("#!/bin/sh\necho '{{{'\nkill -9 $$\n")
+    bad.chmod(0o755)
+    settings.write_text(settings.read_text().replace("reflectloop hook agentStop", f"{bad} hook agentStop"))
+    session = _copilot_session(scene, _by_copilot(_COPILOT_EDIT.format(3)), say("Done."), say("Done again."))
+    told = session.told("reflectloop could not answer")
+    receipts = list((scene.root / ".reflectloop").glob("verifications/*/receipt.json"))
+    proven = any(json.loads(path.read_text()).get("outcome") == "PASS" for path in receipts)
+    return Claim(
+        "Copilot: a stop hook that is killed refuses the stop once, and nothing is proven",
+        f"told {told}, {len(session.seen)} requests, a receipt that passes {proven}",
+        told and not proven,
+    )
+
+
 CODEX_SETTINGS = """\
 model = "gpt-5-codex"
 model_provider = "fake"
@@ -290,9 +379,8 @@ stream_max_retries = 0
 
 def main() -> None:
     shown = subprocess.run([str(programs()["claude"]), "--version"], capture_output=True, text=True, check=False)
-    about = (
-        f"Sessions of the real Claude Code ({shown.stdout.strip()}) and Codex with our hooks; the model is a script."
-    )
+    clients = f"Claude Code ({shown.stdout.strip()}), Codex and Copilot CLI"
+    about = f"Sessions of the real {clients} with our hooks; the model is a script."
     paper = Paper("hooks", about)
     wanted = os.environ.get("PROOF_ONLY", "")
     with tempfile.TemporaryDirectory(prefix="hooks-") as folder:
@@ -311,6 +399,7 @@ def main() -> None:
 _STORIES = (
     *(_stop_until_right, _three_refusals, _test_by_tool, _test_by_shell),
     *(_leak, _forbidden, _planner, _uninstalled, _codex),
+    *(_copilot, _copilot_before_tools, _copilot_dead_hook),
 )
 
 

@@ -255,7 +255,7 @@ _COPILOT = HookClient(
         "sessionStart": HookEvent.SESSION_START,
         "sessionEnd": HookEvent.SESSION_END,
     },
-    "by its documentation",
+    "seen live",
     _write_copilot,
     asks=False,
     timeout_s=30.0,

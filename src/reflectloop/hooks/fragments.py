@@ -14,14 +14,14 @@ _CAP = "20"  # refused stops after which Claude Code gives up; our own limits ar
 # Keeps the input, so that a second stop is let through if the hook cannot answer at all. Claude Code ignores a hook
 # whose errors say that a file is missing, so they are left out.
 _GUARDED = (
-    'i=$(cat); printf \'%s\' "$i" | timeout -k 5 {limit} {command} 2>/dev/null || case "$i" in '
+    'i=$(cat); o=$(printf \'%s\' "$i" | timeout -k 5 {limit} {command} 2>/dev/null) && printf \'%s\' "$o" || '
+    'case "$i" in '
     "*'\"stop_hook_active\":true'*|*'\"stop_hook_active\": true'*) exit 0;; "
-    '*) echo "reflectloop could not answer; run: reflectloop doctor" >&2; exit 2;; esac'
+    "*) {refuse};; esac"
 )
-_REFUSING = (
-    "timeout -k 5 {limit} {command} 2>/dev/null || "
-    '{{ echo "reflectloop could not answer; run: reflectloop doctor" >&2; exit 2; }}'
-)
+_REFUSE = 'echo "reflectloop could not answer; run: reflectloop doctor" >&2; exit 2'
+_REFUSE_BY_JSON = 'echo \'{"decision": "block", "reason": "reflectloop could not answer; run: reflectloop doctor"}\''
+_REFUSING = "timeout -k 5 {limit} {command} 2>/dev/null || {{ {refuse}; }}"
 
 
 class Fragment(NamedTuple):
@@ -52,7 +52,7 @@ def _grouped(program: str, client: str, events: Mapping[str, str]) -> list[Fragm
         guard = {"stop": _GUARDED, "before": _REFUSING}.get(kind, "{command}")
         handler: dict[str, Any] = {
             "type": "command",
-            "command": guard.format(limit=limit - 5, command=command),
+            "command": guard.format(limit=limit - 5, command=command, refuse=_REFUSE),
             "timeout": limit,
         }
         if kind == "before" and client == "claude":
@@ -106,7 +106,10 @@ def _copilot(program: str) -> list[Fragment]:
     for event in ("sessionStart", "preToolUse", "postToolUse", "agentStop"):
         limit = _STOP_LIMIT_S if event == "agentStop" else 30
         command = command_of(program, "copilot", event)
-        command += f" --limit {limit - 15}" if event == "agentStop" else ""
+        if event == "agentStop":  # before a tool, Copilot refuses by itself if the hook fails
+            command = _GUARDED.format(
+                limit=limit - 5, command=f"{command} --limit {limit - 15}", refuse=_REFUSE_BY_JSON
+            )
         out.append(Fragment(("hooks", event), {"type": "command", "bash": command, "timeoutSec": limit}))
     return out
 
@@ -124,6 +127,8 @@ SETTINGS: Mapping[str, ClientSettings] = {
     ),
     "cursor": ClientSettings({"project": ".cursor/hooks.json", "user": ".cursor/hooks.json"}, _cursor),
     "copilot": ClientSettings(
-        {"project": ".github/hooks/reflectloop.json", "user": ".copilot/hooks/reflectloop.json"}, _copilot
+        {"project": ".github/hooks/reflectloop.json", "user": ".copilot/hooks/reflectloop.json"},
+        _copilot,
+        "Copilot runs a project's hooks only in a folder that you trusted; with -p, add --trust-folder.",
     ),
 }
