@@ -161,7 +161,7 @@ def test_damaged_state_is_a_clear_error_and_an_unknown_task_too(crew: Crew) -> N
     place = folders(crew.repo)
     with pytest.raises(NothingToDo, match="there is no task 'T-none'"):
         brief.text(place, "T-none")
-    with pytest.raises(InvalidInput, match="500 to 200000 tokens"):
+    with pytest.raises(InvalidInput, match="1000 to 200000 tokens"):
         brief.text(place, tokens=10)
     book = task_folder(crew.repo) / "journal.jsonl"
     book.write_bytes(book.read_bytes().replace(b"Make add add", b"Make odd odd", 1))
@@ -243,6 +243,60 @@ def test_a_long_task_keeps_to_its_tokens_and_shortens_its_oldest_facts_first(cre
     assert "question 0 " not in last
     longest = [place > 0.6 * length for place, length in zip(prefixes[1:], lengths[1:], strict=True)]
     assert sum(longest) > 16  # most events leave most of the text as it was
+
+
+def test_the_oldest_facts_go_by_halves_and_the_newest_keeps_its_details() -> None:
+    def shorten(text: str) -> str:
+        return text[:8]
+
+    items = [f"{number:03} " + "x" * 100 for number in range(50)]
+    last: tuple[str, ...] = ()
+    kept_prefix = 0
+    for count in range(1, 51):
+        shown = sizes.shorten_oldest(items[:count], 300, str, shorten)
+        assert shown[-1] == items[count - 1]
+        assert sum(map(sizes.count_tokens, shown)) <= 300
+        kept_prefix += shown[: len(last)] == last
+        last = shown
+    assert kept_prefix > 40
+    assert sizes.shorten_oldest(["y" * 9_000], 300, str, shorten) == ("y" * 8,)
+
+
+def test_every_part_that_is_long_is_cut_to_its_share(repo: Repo) -> None:
+    long = "with many words about it " * 30
+    steps = [{"id": f"S-{number}", "title": long, "commands": [f"echo {long}"]} for number in range(80)]
+    plan: dict[str, Any] = {
+        "title": "Long",
+        "objective": {"goal": long * 20, "done_when": long * 9, "non_goals": [long] * 9},
+        "acceptance": [{"id": f"A-{number}", "text": long, "check": "c-1"} for number in range(30)],
+        "must_not_change": [f"{'folder/' * 30}{number}" for number in range(50)],
+        "checks": {f"c-{number}": {"run": f"echo {long}"} for number in range(40)},
+        "steps": [{**step, "verify": [{"check": f"c-{number % 40}"}] * 9} for number, step in enumerate(steps)],
+    }
+    place = folders(repo)
+    place.ensure_owned()
+    name, run = "T-20260101-abcdef", "RLOP-20260101-abcdef"
+    book = Journal(place.journal(name))
+    book.append(events.TaskOpened(task_id=name, plan_path="", title=long))
+    book.append(
+        events.RunStarted(
+            run_id=run,
+            plan_hash="",
+            base_tree="t",
+            base_commit="",
+            isolation="full",
+            steps=[str(step["id"]) for step in steps],
+            mode=events.BY_REQUESTS,
+            titles={str(step["id"]): long for step in steps},
+            objective={"plan": plan, "constraints": [long] * 9, "made_by": events.MADE_BY_TP},
+        )
+    )
+    book.append(events.StepBlocked(run_id=run, step_id="S-0", reason=long * 9, unblock=long))
+    book.close()
+    for tokens in (1_000, 2_000, 6_000):
+        text = brief.text(place, "abcdef", tokens=tokens)
+        assert 0.3 * tokens < sizes.count_tokens(text) <= tokens
+        assert text.endswith("\nreflectloop answer S-0 TEXT\n")
 
 
 def test_it_is_told_in_chinese_too_with_its_data_as_it_is(crew: Crew) -> None:

@@ -25,7 +25,7 @@ def brief(task: str | None, tokens: int, project_dir: Path) -> Answer:
     failed, the evidence that is missing, and the next command. The same state gives the same bytes, newest facts last.
 
     \b
-    Example: codex exec "$(reflectloop brief)"
+    Example: reflectloop brief --tokens 12000
     """
     from reflectloop.engine.brief import briefing, telling
     from reflectloop.workspace.folders import open_project_dirs

@@ -225,11 +225,19 @@ def _ask(attempt: StepAttempt, request: FileopsRequest) -> AgentProblem | None:
             attempt.start,
             history.trees,
             history.tried,
-            brief.text(session.folders, attempt.task.id),
+            brief.text(session.folders, attempt.task.id, tokens=_brief_tokens(attempt)),
         ),
     )
     attempt.claim = answer.claim
     return answer.problem
+
+
+def _brief_tokens(attempt: StepAttempt) -> int:
+    """Return the size of the brief: a fourth of a small window, which also holds the tools and what they answer."""
+    pool, step = attempt.session.pool, attempt.step
+    name = pool.name_of(Role(step.agent.role)) if step.agent else None
+    window = pool.settings.agent(name).window if name else None
+    return max(brief.LEAST_TOKENS, min(brief.DEFAULT_TOKENS, window // 4)) if window else brief.DEFAULT_TOKENS
 
 
 def with_project_tests(session: TaskSession, plan: Plan, step: Step) -> Plan:

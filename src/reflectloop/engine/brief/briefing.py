@@ -14,7 +14,7 @@ from reflectloop.engine.brief.model import Brief, BriefLesson, BriefStop, CodePa
 from reflectloop.engine.brief.sizes import Shares
 from reflectloop.engine.steps import code_context
 from reflectloop.engine.tasks import task_plan
-from reflectloop.errors import InvalidInput, NothingToDo
+from reflectloop.errors import InvalidInput, NothingToDo, StateDamaged
 from reflectloop.lessons import lesson_scopes
 from reflectloop.lessons.lesson import Kind, Lesson
 from reflectloop.lessons.lesson_recall import Moment
@@ -25,6 +25,7 @@ from reflectloop.workspace.folders import Folders
 
 DEFAULT_TOKENS = 6_000
 _WORDS = 400  # of lessons that are considered; the tokens decide how many are told
+_PERCENT = (100, 80, 60, 40, 25)  # many small pieces have more marks than a share reckons with
 _QUERY = 4_000  # characters
 _STANDING: tuple[Kind, ...] = ("constraint", "preference", "decision", "interface", "antipattern", "pattern")
 _MOST_LESSONS = 8  # of a project without a task
@@ -49,9 +50,18 @@ def collect(
             next_step=f"reflectloop brief --tokens {DEFAULT_TOKENS}",
         )
     scopes = lesson_scopes.open_scopes(folders.root)  # also sets which texts are secrets here
-    shares = Shares.of(tokens)
-    source = code_parts.of_project(folders.root) if code == "project" else code
     name = find_task(folders, task)
+    for percent in _PERCENT:
+        brief = _redacted(_collected(folders, name, scopes, Shares.of(tokens, percent), code))
+        if sizes.count_tokens(telling.text(brief)) <= tokens:
+            break
+    return brief
+
+
+def _collected(
+    folders: Folders, name: str | None, scopes: lesson_scopes.LessonScopes, shares: Shares, code: CodeChoice
+) -> Brief:
+    source = code_parts.of_project(folders.root) if code == "project" else code
     brief = (
         _of_task(folders, name, shares, source) if name else _of_project(folders, shares, with_map=code == "project")
     )
@@ -62,9 +72,9 @@ def collect(
     failed = history.open_failure(brief.history, now.step.id if now.step else None)
     if failed and failed.failure:
         cause, signature = failed.failure.cause, failed.failure.signature
-        against = _lessons(scopes, ("failure",), cause or query, shares.lessons, signature)
+        against = _lessons(scopes, ("failure",), cause or query, shares.fixes, signature)
         now = now.model_copy(update={"lessons": tuple(lesson for lesson in against if lesson.id not in known)})
-    return _redacted(brief.model_copy(update={"lessons": lessons, "now": now}))
+    return brief.model_copy(update={"lessons": lessons, "now": now})
 
 
 def find_task(folders: Folders, name: str | None) -> str | None:
@@ -89,7 +99,7 @@ def _of_project(folders: Folders, shares: Shares, *, with_map: bool) -> Brief:
         stopped=_stop(folders),
         contract=contract.contract_of(folders, None, (), shares.contract),
         map=sizes.cut(overview, shares.code),
-        now=position.without_task(folders),
+        now=position.without_task(folders, shares.now // 2),
     )
 
 
@@ -120,7 +130,12 @@ def _plan(folders: Folders, task: Task, run: RunState | None) -> Plan | None:
 
     if run is None:
         return None
-    return task_plan.plan_of(task, run) if run.kind.is_stepwise else views.plan_of(folders, task)
+    try:
+        return task_plan.plan_of(task, run) if run.kind.is_stepwise else views.plan_of(folders, task)
+    except (KeyError, ValueError) as fault:  # of a model that does not fit
+        raise StateDamaged(
+            f"the plan of task {task.id} cannot be read: {type(fault).__name__}", next_step="reflectloop status"
+        ) from fault
 
 
 def _constraints(run: RunState | None) -> list[str]:
@@ -149,7 +164,7 @@ def _with_code(brief: Brief, shares: Shares, source: CodeSource) -> Brief:
     failed = history.open_failure(brief.history, step.id if step else None)
     if step is None or (failed is None and len(brief.plan) == 1):
         return brief.model_copy(update={"code": parts})
-    share = shares.now // 4
+    share = shares.step_code
     output = "\n".join(quote.text for quote in failed.quotes if quote.name == "output") if failed else ""
     query = CodeQuery(f"{step.title} {step.details}"[:_QUERY], share, output, brief.now.changed_files)
     more = _fitting(code_parts.besides(source(query), parts), share)

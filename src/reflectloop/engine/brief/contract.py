@@ -35,7 +35,7 @@ def contract_of(folders: Folders, plan: Plan | None, constraints: Iterable[str],
     """Return the contract of a plan, or of a project without a task, with what judges every change here."""
     settings = config.load(folders.root)
     checks, protected = _of_project(folders, settings)
-    share = tokens // 4
+    share = tokens // 6
     fit = sizes.first_that_fit
     own = BriefContract(
         checks=fit(checks[:_MOST], share, lambda check: check.command + check.name),
@@ -55,9 +55,9 @@ def contract_of(folders: Folders, plan: Plan | None, constraints: Iterable[str],
                 share,
                 lambda item: item.text,
             ),
-            "may_change": plan.may_change[:_MOST],
-            "must_not_change": plan.must_not_change[:_MOST],
-            "may_change_protected": plan.may_change_protected[:_MOST],
+            "may_change": fit(plan.may_change[:_MOST], share // 3, str),
+            "must_not_change": fit(plan.must_not_change[:_MOST], share // 3, str),
+            "may_change_protected": fit(plan.may_change_protected[:_MOST], share // 3, str),
             "checks": (*fit(named[:_MOST], share, lambda check: check.command), *own.checks),
             "step_attempts": plan.limits.step_attempts,
             "constraints": fit(constraints, share, str),

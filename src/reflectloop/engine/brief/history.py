@@ -69,8 +69,9 @@ def open_failure(entries: Sequence[HistoryEntry], step: str | None) -> HistoryEn
 
 
 def shortened(entry: HistoryEntry) -> HistoryEntry:
-    """Return an entry without what was printed and changed."""
-    return entry.model_copy(update={"quotes": tuple(quote for quote in entry.quotes if quote.name in _SHORT)})
+    """Return an entry without what was printed and changed, and with little of what was said."""
+    quotes = [Quote(name=quote.name, text=prompts.cut(quote.text, _LONGEST)) for quote in entry.quotes]
+    return entry.model_copy(update={"quotes": tuple(quote for quote in quotes if quote.name in _SHORT)})
 
 
 def _count(attempts: dict[str, int], event: events.Event) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,9 @@ _MOST_REASONS = 10
 _LINE = 300  # characters
 
 
-def without_task(folders: Folders) -> Position:
+def without_task(folders: Folders, tokens: int) -> Position:
     """Return the position in a project without a task."""
-    verification = _verification(folders)
+    verification = _verification(folders, tokens)
     waiting = _after_verification(verification)
     return Position(
         state="there is no task",
@@ -47,16 +47,16 @@ def of(records: TaskRecords, task: Task, plan: Plan | None, tokens: int) -> Posi
     if run is None:
         return Position(state=str(task.state), next=_stopped(folders) or next_command.NEW_RUN)
     changed = _changed(folders, run)
-    verification = _verification(folders)
+    share = tokens // 10
     return Position(
         state=str(task.state),
         steps_done=run.count("done") + run.count("skipped"),
         steps_total=len(run.steps),
-        step=_current(records, task, run, plan, tokens * 3 // 4),
-        changed_files=tuple(changed[:_MOST_FILES]),
-        missing=tuple(_missing(run, plan))[:_MOST_MISSING],
-        tickets=tuple(_tickets(records))[-_MOST_TICKETS:],
-        verification=verification,
+        step=_current(records, task, run, plan, tokens // 2),
+        changed_files=_fitting(changed[:_MOST_FILES], share),
+        missing=_fitting(list(_missing(run, plan))[:_MOST_MISSING], share),
+        tickets=tuple(_tickets(records, share // _MOST_TICKETS))[-_MOST_TICKETS:],
+        verification=_verification(folders, share),
         next=_stopped(folders) or _next(task, run, touched=len(changed)),
     )
 
@@ -75,19 +75,23 @@ def _current(records: TaskRecords, task: Task, run: RunState, plan: Plan | None,
         id=state.id,
         title=prompts.one_line(run.titles.get(state.id) or (step.title if step else "")),
         status=state.status,
-        details=sizes.cut(_details(step), tokens // 3),
+        details=sizes.cut(_details(step), tokens // 4),
         attempt=state.attempts,
-        done_when=tuple(item.claim for item in step.verify if item.claim and plan and item.claim not in plan.checks)
-        if step
-        else (),
-        checks=contract.checks_of(plan, step),
+        done_when=_fitting(_claims(plan, step), tokens // 8),
+        checks=_fitting(contract.checks_of(plan, step), tokens // 8),
         tools=step.agent.tools if step and step.agent else (),
         question=prompts.one_line(f"{state.reason} {state.unblock}") if state.status == "blocked" else "",
-        answer=sizes.cut(state.answer, tokens // 6),
-        findings=sizes.cut(_findings(records, run, state), tokens // 6),
-        requested=sizes.cut(past.asked, tokens // 6),
-        design=sizes.cut(_design(folder, state), tokens // 6),
+        answer=sizes.cut(state.answer, tokens // 8),
+        findings=sizes.cut(_findings(records, run, state), tokens // 8),
+        requested=sizes.cut(past.asked, tokens // 8),
+        design=sizes.cut(_design(folder, state), tokens // 8),
     )
+
+
+def _claims(plan: Plan | None, step: Step | None) -> list[str]:
+    if plan is None or step is None:
+        return []
+    return [item.claim for item in step.verify if item.claim and item.claim not in plan.checks]
 
 
 def _details(step: Step | None) -> str:
@@ -139,7 +143,7 @@ def _verified(newest: LastVerification | None) -> tuple[str, ...]:
     return (f"sealed verification of your change: {result}",)
 
 
-def _verification(folders: Folders) -> LastVerification | None:
+def _verification(folders: Folders, tokens: int) -> LastVerification | None:
     """Return the newest verification, if no run is newer."""
     folder = folders.find_verification(None)
     receipt = _read(folder.path / "receipt.json") if folder else {}
@@ -147,7 +151,11 @@ def _verification(folders: Folders) -> LastVerification | None:
         return None
     reasons = [prompts.one_line(str(reason), _LINE) for reason in receipt.get("reasons", ())]
     outcome = str(receipt.get("outcome") or receipt.get("decision") or "")
-    return LastVerification(run_id=folder.run_id, outcome=outcome, reasons=tuple(reasons[:_MOST_REASONS]))
+    return LastVerification(run_id=folder.run_id, outcome=outcome, reasons=_fitting(reasons[:_MOST_REASONS], tokens))
+
+
+def _fitting(lines: Sequence[str], tokens: int) -> tuple[str, ...]:
+    return sizes.first_that_fit(lines, tokens, str)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -177,7 +185,7 @@ def _changed(folders: Folders, run: RunState) -> list[str]:
         return []
 
 
-def _tickets(records: TaskRecords) -> Iterator[BriefTicket]:
+def _tickets(records: TaskRecords, tokens: int) -> Iterator[BriefTicket]:
     """Yield the tickets of the task that nobody reflected on, oldest first; a damaged one is an error."""
     if not (records.folders.journal(records.task).parent / "tickets").is_dir():
         return
@@ -190,7 +198,8 @@ def _tickets(records: TaskRecords) -> Iterator[BriefTicket]:
         if not place.rounds(path.stem):
             ticket = ticket_store.read(path, Ticket)
             issues = [prompts.one_line(issue.description, _LINE) for issue in ticket.issues[:_MOST_REASONS]]
-            yield BriefTicket(id=ticket.ticket_id, target=ticket.target or "", issues=tuple(issues))
+            listed = _fitting(issues, tokens) or tuple(issues[:1])
+            yield BriefTicket(id=ticket.ticket_id, target=ticket.target or "", issues=listed)
 
 
 # The next command -------------------------------------------------------------------------------------------------

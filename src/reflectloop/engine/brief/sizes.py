@@ -9,8 +9,11 @@ from reflectloop.engine.steps import prompts
 
 _Item = TypeVar("_Item")
 _CHARACTERS = 4  # of a token, in text of few letters beyond ASCII
-LEAST_TOKENS = 500
+LEAST_TOKENS = 1_000
 MOST_TOKENS = 200_000
+_OWN_LINES = 400  # tokens of headings and rules
+
+_PARTS = (8, 10, 8, 5, 24, 20, 15, 6, 4)  # percent, in the order of the shares
 
 
 class Shares(NamedTuple):
@@ -23,18 +26,14 @@ class Shares(NamedTuple):
     code: int
     history: int
     now: int
+    step_code: int  # for the current step or the last failure
+    fixes: int  # lessons against the last failure
 
     @classmethod
-    def of(cls, tokens: int) -> Shares:
-        return cls(
-            goal=tokens * 8 // 100,
-            contract=tokens * 10 // 100,
-            plan=tokens * 8 // 100,
-            lessons=tokens * 6 // 100,
-            code=tokens * 26 // 100,
-            history=tokens * 22 // 100,
-            now=tokens * 16 // 100,
-        )
+    def of(cls, tokens: int, percent: int = 100) -> Shares:
+        """Divide the tokens, without those of our own lines; with less than 100 percent every part is smaller."""
+        left = (tokens - _OWN_LINES) * percent // 100
+        return cls(*(left * part // 100 for part in _PARTS))
 
 
 def count_tokens(text: str) -> int:
@@ -65,34 +64,28 @@ def first_that_fit(items: Iterable[_Item], tokens: int, shown: Callable[[_Item],
 def shorten_oldest(
     items: Sequence[_Item], tokens: int, shown: Callable[[_Item], str], short: Callable[[_Item], _Item]
 ) -> tuple[_Item, ...]:
-    """Return the items with the oldest ones shortened, then left out, until all fit.
+    """Return the items with the oldest ones shortened, then left out, until all fit; the last one only if it must.
 
     Where they do not fit, they are brought down to half: so most new items leave the text before them as it was.
     """
     out: list[_Item] = []
+    costs: list[int] = []
+
+    def shorten(place: int) -> None:
+        out[place] = short(out[place])
+        costs[place] = count_tokens(shown(out[place]))
+
     for item in items:
         out.append(item)
-        for change in (short, None):
-            if _size(out, shown) > tokens:
-                _bring_down(out, tokens // 2, shown, change)
+        costs.append(count_tokens(shown(item)))
+        if sum(costs) <= tokens:
+            continue
+        for place in range(len(out) - 1):
+            if sum(costs) > tokens // 2:
+                shorten(place)
+        least = tokens // 2 if sum(costs) > tokens else tokens
+        while len(out) > 1 and sum(costs) > least:
+            del out[0], costs[0]
+    if sum(costs) > tokens:
+        shorten(-1)
     return tuple(out)
-
-
-def _size(items: Sequence[_Item], shown: Callable[[_Item], str]) -> int:
-    return sum(count_tokens(shown(item)) for item in items)
-
-
-def _bring_down(
-    items: list[_Item], tokens: int, shown: Callable[[_Item], str], change: Callable[[_Item], _Item] | None
-) -> None:
-    """Shorten or remove items from the first on; the last one stays."""
-    size, place = _size(items, shown), 0
-    while size > tokens and place < len(items) - 1:
-        old = items[place]
-        size -= count_tokens(shown(old))
-        if change is None:
-            del items[place]
-        else:
-            items[place] = change(old)
-            size += count_tokens(shown(items[place]))
-            place += 1
