@@ -334,6 +334,10 @@ def test_a_session_begins_with_the_brief_and_with_code_only_if_it_is_indexed(cre
     assert "before your turn may end" in text
     assert "# Brief of task T-" in text
     assert "BEGIN calc.py:" in text
+    for number in range(101):  # more than a hook adds to the index
+        crew.repo.write(f"more/add_{number}.py", f"def add_{number}(a, b):\n    return a + b\n")
+    assert "add_7" not in session_brief.text(place)
+    assert "BEGIN calc.py:" in session_brief.text(place)
     index.unlink()
     assert "BEGIN calc.py:" not in session_brief.text(place)
     assert not index.exists()

@@ -55,14 +55,17 @@ class SeenFiles:
         self.fresh.append((path, *facts, key))
 
 
-def refresh(connection: sqlite3.Connection, tree: Tree, git: Git | None) -> Corpus:
-    """Add what the index does not know of a tree and its history, and return the tree with its numbers."""
+def refresh(connection: sqlite3.Connection, tree: Tree, git: Git | None, most_new: int | None = None) -> Corpus:
+    """Add what the index does not know of a tree and its history, and return the tree with its numbers.
+
+    Where more than `most_new` files are not known, none is added, and the tree has those that are.
+    """
     memory = SeenFiles(connection)
     listing = tree.listing(memory)
     keys = {path: f"{key}{_language(path)}" for path, key in listing.items()}
     known = _numbers(connection, keys.values())
     missing = {key: path for path, key in keys.items() if key not in known}
-    if missing:
+    if missing and (most_new is None or len(missing) <= most_new):
         wanted = {path: listing[path] for path in missing.values()}
         _add_files(connection, _parse(tree, wanted))
         known = _numbers(connection, keys.values())

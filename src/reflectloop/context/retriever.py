@@ -36,28 +36,30 @@ def retrieve(
     changed: Sequence[str] = (),
     tree: str | None = None,
     leave_out: Collection[str] = (),
+    most_new: int | None = None,
 ) -> list[Hit]:
     """Return the best places first: whole functions of at most `limit` files, with text as far as `tokens` reach.
 
     `failure` is the output of a failed command, whose stack frames count; `changed` are paths the work is on;
-    `tree` is a commit or tree to search instead of the working folder; `leave_out` are paths that are not wanted.
+    `tree` is a commit or tree to search instead of the working folder; `leave_out` are paths that are not wanted;
+    where more than `most_new` files are not in the index, they are not searched.
     """
     asked = question.read(query, failure)
     try:
-        hits = with_corpus(root, lambda corpus: _search(corpus, asked, changed, leave_out, limit), tree)
+        hits = with_corpus(root, lambda corpus: _search(corpus, asked, changed, leave_out, limit), tree, most_new)
     except database.NoFullText:
         hits = linear.search(tree_of(root, tree), asked, leave_out, limit)
     hits = [*hits, *records.lessons(root, query)]
     return with_texts(tree_of(root, tree), hits, tokens, asked)
 
 
-def with_corpus(root: Path, use: Callable[[Corpus], T], tree: str | None = None) -> T:
+def with_corpus(root: Path, use: Callable[[Corpus], T], tree: str | None = None, most_new: int | None = None) -> T:
     """Bring the index of a project up to date, and call a function with it."""
     chosen = tree_of(root, tree)
     git = Git(cwd=root) if chosen.tip else None
 
     def answer(connection: sqlite3.Connection) -> T:
-        return use(index.refresh(connection, chosen, git))
+        return use(index.refresh(connection, chosen, git, most_new))
 
     return database.ask(database.place_for(root), answer)
 

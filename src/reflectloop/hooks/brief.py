@@ -8,6 +8,7 @@ from reflectloop.state import latch
 from reflectloop.workspace.folders import Folders
 
 _TOKENS = 2_500
+_MOST_NEW = 100  # files that are added to an index
 _INDEX = "cache/context.sqlite"
 
 
@@ -31,8 +32,10 @@ def _of_state(folders: Folders) -> str:
         )
         return f"{stopped}There is no task here. More: reflectloop brief"
     from reflectloop.engine import brief  # noqa: PLC0415 - loads the engine
+    from reflectloop.engine.brief.code import of_project  # noqa: PLC0415
 
+    source = of_project(folders.root, _MOST_NEW) if (folders.own / _INDEX).is_file() else None
     try:
-        return brief.text(folders, tokens=_TOKENS, code="project" if (folders.own / _INDEX).is_file() else None)
+        return brief.text(folders, tokens=_TOKENS, code=source)
     except ReflectloopError as fault:
         return f"The state of reflectloop cannot be read: {fault.code}: {fault.message}. Next: {fault.next_step}"

@@ -22,11 +22,13 @@ class CodeQuery(NamedTuple):
 CodeSource = Callable[[CodeQuery], Sequence[CodePart]]
 
 
-def of_project(root: Path) -> CodeSource:
-    """Return the source of code that asks the project's retriever."""
+def of_project(root: Path, most_new: int | None = None) -> CodeSource:
+    """Return the source of code that asks the project's retriever, which indexes at most so many new files."""
 
     def find(query: CodeQuery) -> Sequence[CodePart]:
-        hits = code_context.find(root, query.text, tokens=query.tokens, failure=query.failure, changed=query.changed)
+        hits = code_context.find(
+            root, query.text, tokens=query.tokens, failure=query.failure, changed=query.changed, most_new=most_new
+        )
         return [
             CodePart(
                 path=hit.path,

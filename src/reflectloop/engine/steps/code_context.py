@@ -25,6 +25,7 @@ def find(
     failure: str = "",
     changed: Sequence[str] = (),
     leave_out: Collection[str] = (),
+    most_new: int | None = None,
 ) -> list[Hit]:
     """Return the places of a project that a text is about, without lessons; none if it cannot be searched."""
     from reflectloop.context import retriever  # noqa: PLC0415 - loads parsers
@@ -37,6 +38,7 @@ def find(
             failure=failure[-_FAILURE:],
             changed=changed,
             leave_out=leave_out,
+            most_new=most_new,
         )
     except (OSError, GitFailed, ReflectloopError):
         return []
