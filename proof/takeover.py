@@ -311,6 +311,40 @@ def _prove_end(paper: Paper, scene: Scene, way: str, second: str, before: str) -
     )
 
 
+# A session that begins ---------------------------------------------------------------------------------------------
+
+
+def _session(paper: Paper) -> None:
+    """Start Claude Code by hand in a project with an open task, and look at what its first request holds."""
+    with tempfile.TemporaryDirectory(prefix="reflectloop-proof-", ignore_cleanup_errors=True) as name:
+        scene = Scene(Path(name).resolve())
+        scene.commit()
+        for words in (("tp", "--from", str(scene.folder / "design.json"), "--yes"), ("install", "claude")):
+            done = scene.reflectloop(*words)
+            if done.returncode:
+                raise RuntimeError(done.stderr)
+        with Model([say("I know.")] * 3, aside=True) as model:
+            quiet = ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_TELEMETRY", "DISABLE_ERROR_REPORTING")
+            more = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "dummy", "CLAUDE_CODE_MAX_RETRIES": "1"}
+            more |= dict.fromkeys((*quiet, "DISABLE_AUTOUPDATER"), "1")
+            done = subprocess.run(
+                [str(programs()["claude"]), "-p", "What is to be done here?", "--model", _MODELS["claude"]],
+                cwd=scene.root,
+                env={**scene.env(), **more},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=300,
+            )
+        told = next((text for seen in model.seen for text in _texts(seen.body) if "# Brief of task T-" in text), "")
+        paper.claim(
+            "a session of Claude Code that a person starts begins with the brief of the open task, by the hook",
+            f"{len(model.seen)} request(s); the text with the brief has {len(told)} characters; exit {done.returncode}",
+            holds=done.returncode == 0 and _GOAL in told and "Next command, while no engine works" in told,
+        )
+
+
 def main() -> None:
     named = ", ".join(PINNED)
     about = (
@@ -319,6 +353,7 @@ def main() -> None:
     paper = Paper("takeover", about)
     for first, second in (("claude", "codex"), ("codex", "claude")):
         _prove(paper, first, second)
+    _session(paper)
     paper.write()
 
 

@@ -14,7 +14,7 @@ from reflectloop.engine.brief.history import TaskRecords
 from reflectloop.engine.brief.model import BriefTicket, CurrentStep, LastVerification, Position
 from reflectloop.engine.steps import attempt_history, prompts
 from reflectloop.errors import StateDamaged
-from reflectloop.plan.model import Plan, Step
+from reflectloop.plan.model import Plan, Step, command_text
 from reflectloop.state import latch
 from reflectloop.state.fold import RunState, StepState, Task
 from reflectloop.state.transitions import TaskState
@@ -98,7 +98,7 @@ def _details(step: Step | None) -> str:
     if step is None:
         return ""
     prompt = step.agent.prompt if step.agent and step.agent.prompt != step.title else step.details
-    commands = "\n".join(f"$ {line}" for line in map(str, step.commands))
+    commands = "\n".join(f"$ {command_text(command)}" for command in step.commands)
     return "\n".join(filter(None, (prompt, commands)))
 
 
