@@ -12,6 +12,7 @@ from pathlib import Path
 
 from bench import (
     agents,
+    context,
     hooks,
     lessons,
     machine,
@@ -47,6 +48,7 @@ GROUPS: dict[str, Callable[[Ground], Section]] = {
     "verify": verify.measure,
     "state": state.measure,
     "lessons": lessons.measure,
+    "context": context.measure,
     "agents": agents.measure,
     "mcp": mcp.measure,
 }

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop import config, secrets
-from reflectloop.context import impact, overview, retriever
+from reflectloop.context import database, impact, overview, retriever
 from reflectloop.context.hit import Hit
 from reflectloop.context.overview import ProjectMap
 from reflectloop.errors import InvalidInput, NothingToDo
@@ -38,7 +40,8 @@ def search(start: Path, request: ContextRequest) -> list[Hit]:
         changed = impact.changed_files(root, request.base or None)
         if not changed:
             raise NothingToDo("nothing has changed", next_step="reflectloop context --for-diff BASE")
-        names = impact.changed_names(root, request.base or None)
+        with _full_text():
+            names = impact.changed_names(root, request.base or None)
         query = "\n".join([query, *(f"`{name}`" for name in names)])
     if not query.strip() and not failure.strip() and not changed:
         raise InvalidInput("there is nothing to search for", next_step='reflectloop context "QUERY"')
@@ -56,11 +59,22 @@ def search(start: Path, request: ContextRequest) -> list[Hit]:
 def dependents(start: Path, path: str, *, tokens: int, limit: int) -> list[Hit]:
     """Return what depends on a file of the project."""
     root = _opened(start)
-    return impact.impact(root, _inside(root, start, path), tokens=tokens, limit=limit)
+    with _full_text():
+        return impact.impact(root, _inside(root, start, path), tokens=tokens, limit=limit)
 
 
 def show_map(start: Path, tokens: int) -> ProjectMap:
-    return overview.project_map(_opened(start), tokens)
+    with _full_text():
+        return overview.project_map(_opened(start), tokens)
+
+
+@contextlib.contextmanager
+def _full_text() -> Iterator[None]:
+    """Say what is missing if this Python cannot keep an index."""
+    try:
+        yield
+    except database.NoFullText as fault:
+        raise InvalidInput("this Python's SQLite has no full-text search (FTS5)") from fault
 
 
 def _opened(start: Path) -> Path:

@@ -25,9 +25,11 @@ class Grammar(NamedTuple):
 
 _WRAPPERS = "decorated_definition export_statement template_declaration ambient_declaration attribute_item"
 WRAPPERS = frozenset(_WRAPPERS.split())
-_C_DEFINITION = r"^(?:[A-Za-z_][\w\s*&:<>,~]*?[\s*&])?([A-Za-z_]\w*)\s*\([^;{}]*\)\s*(?:const)?\s*\{"
+_C_DEFINITION = (
+    r"^(?:[A-Za-z_][\w \t*&:<>,~]{0,200}?[\s*&])?([A-Za-z_]\w{0,100})[ \t]*\([^;{}]{0,500}\)\s{0,80}(?:const\s)?\{"
+)
 _JS_FUNCTIONS = "function_declaration generator_function_declaration method_definition function_signature"
-_JS_DEFINITION = r"^\s*(?:export\s+|default\s+|async\s+)*(?:function\*?|class|interface|type|enum|const)\s+(\w+)"
+_JS_DEFINITION = r"^[ \t]*(?:export\s+|default\s+|async\s+)*(?:function\*?|class|interface|type|enum|const)\s+(\w+)"
 _JS_IMPORTS = r"""(?:\bfrom|\brequire\(|\bimport\(|^import)\s*['"]([^'"]+)['"]"""
 
 
@@ -43,7 +45,7 @@ GRAMMARS = (
         _set("function_definition"),
         _set("class_definition if_statement try_statement else_clause except_clause block"),
         r"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)",
-        r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)|import[ \t]+([\w., \t]+))",
+        r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]+(\([^)]{0,8000}\)|[^\n]*)|import[ \t]+([\w., \t]+))",
     ),
     Grammar(
         "javascript",
@@ -81,7 +83,7 @@ GRAMMARS = (
         _set("function_declaration method_declaration type_declaration"),
         frozenset(),
         r"^(?:func(?:\s*\([^)]*\))?|type)\s+(\w+)",
-        r"""^(?:import)?\s*(?:[\w.]+\s+)?"([\w./-]+)"\s*$""",
+        r"""^(?:import)?[ \t]*(?:[\w.]+[ \t]+)?"([\w./-]+)"[ \t]*$""",
     ),
     Grammar(
         "rust",
@@ -89,8 +91,8 @@ GRAMMARS = (
         "tree_sitter_rust",
         _set("function_item struct_item enum_item trait_item macro_definition type_item union_item"),
         _set("impl_item mod_item declaration_list"),
-        r"^\s*(?:pub(?:\([^)]*\))?\s+)?(?:async\s+|const\s+|unsafe\s+)*(?:fn|struct|enum|trait|mod|type)\s+(\w+)",
-        r"^\s*(?:pub\s+)?(?:use\s+([\w:]+)|mod\s+(\w+)\s*;)",
+        r"^[ \t]*(?:pub(?:\([^)]*\))?\s+)?(?:async\s+|const\s+|unsafe\s+)*(?:fn|struct|enum|trait|mod|type)\s+(\w+)",
+        r"^[ \t]*(?:pub\s+)?(?:use\s+([\w:]+)|mod\s+(\w+)\s*;)",
     ),
     Grammar(
         "c",
@@ -101,7 +103,7 @@ GRAMMARS = (
         ),
         _set("preproc_ifdef preproc_if preproc_else linkage_specification declaration_list"),
         _C_DEFINITION,
-        r"""^\s*#\s*include\s*["<]([^">]+)[">]""",
+        r"""^[ \t]*#\s*include\s*["<]([^">]+)[">]""",
     ),
     Grammar(
         "cpp",
@@ -115,7 +117,7 @@ GRAMMARS = (
             " declaration_list field_declaration_list"
         ),
         _C_DEFINITION,
-        r"""^\s*#\s*include\s*["<]([^">]+)[">]""",
+        r"""^[ \t]*#\s*include\s*["<]([^">]+)[">]""",
     ),
     Grammar(
         "java",
@@ -126,8 +128,8 @@ GRAMMARS = (
             "class_declaration interface_declaration enum_declaration record_declaration class_body interface_body"
             " enum_body enum_body_declarations"
         ),
-        r"^\s*(?:[\w<>\[\],.@]+\s+)+(\w+)\s*\([^;]*\)\s*(?:throws[\w\s,.]+)?\{",
-        r"^\s*import\s+(?:static\s+)?([\w.]+)",
+        r"^[ \t]*(?:[\w<>\[\],.@]{1,100}[ \t]+){1,8}(\w+)[ \t]*\([^;]{0,500}\)\s{0,80}(?:throws[\w\s,.]{0,200})?\{",
+        r"^[ \t]*import\s+(?:static\s+)?([\w.]+)",
     ),
     Grammar(
         "ruby",
@@ -135,8 +137,8 @@ GRAMMARS = (
         "tree_sitter_ruby",
         _set("method singleton_method"),
         _set("class module body_statement singleton_class"),
-        r"^\s*(?:def|class|module)\s+(?:self\.)?(\w+)",
-        r"""^\s*require(?:_relative)?\s*\(?['"]([^'"]+)['"]""",
+        r"^[ \t]*(?:def|class|module)\s+(?:self\.)?(\w+)",
+        r"""^[ \t]*require(?:_relative)?\s*\(?['"]([^'"]+)['"]""",
     ),
 )
 _BY_SUFFIX = {suffix: grammar for grammar in GRAMMARS for suffix in grammar.suffixes}

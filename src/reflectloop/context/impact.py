@@ -24,8 +24,11 @@ _LEAST_SHARE = 0.15  # of the changes of a file that the other took part in
 
 def impact(root: Path, path: str, *, tokens: int = retriever.TOKENS, limit: int = retriever.LIMIT) -> list[Hit]:
     """Return what depends on a file: tests first, then importers, uses of its names, and files changed with it."""
-    hits = retriever.with_corpus(root, lambda corpus: _impact(corpus, path, limit))
-    return retriever.with_texts(retriever.tree_of(root), hits, tokens)
+
+    def look(corpus: Corpus) -> list[Hit]:
+        return retriever.with_texts(corpus.tree, corpus.listing, _impact(corpus, path, limit), tokens)
+
+    return retriever.with_corpus(root, look)
 
 
 def _impact(corpus: Corpus, path: str, limit: int) -> list[Hit]:

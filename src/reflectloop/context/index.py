@@ -29,6 +29,7 @@ class Corpus(NamedTuple):
     blobs: dict[str, int]  # path -> number of its content
     commits: frozenset[int]  # numbers of the messages of its history
     tree: Tree
+    listing: dict[str, str]  # path -> key of its content
 
 
 class _Parsed(NamedTuple):
@@ -75,7 +76,7 @@ def refresh(connection: sqlite3.Connection, tree: Tree, git: Git | None, most_ne
     _add_paths(connection, keys)
     blobs = {path: known[key] for path, key in keys.items() if key in known}
     commits = _history(connection, git, tree.tip) if git and tree.tip else frozenset()
-    return Corpus(connection, blobs, commits, tree)
+    return Corpus(connection, blobs, commits, tree, listing)
 
 
 def _language(path: str) -> str:

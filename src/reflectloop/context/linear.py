@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from reflectloop.context import chunks, filekinds, grammars, words
 from reflectloop.context.hit import Hit
 from reflectloop.context.question import Question
 from reflectloop.context.redaction import redacted
-from reflectloop.context.trees import NoMemory, Tree
+from reflectloop.context.trees import Tree
 
 _NAME = 3  # a word in the name of a definition counts so often
 
 
-def search(tree: Tree, asked: Question, leave_out: Collection[str], limit: int) -> list[Hit]:
+def search(tree: Tree, listing: Mapping[str, str], asked: Question, leave_out: Collection[str]) -> list[Hit]:
     """Return the best chunk of each file by the share of the question's words in it."""
-    listing = {path: key for path, key in tree.listing(NoMemory()).items() if path not in leave_out}
     hits = []
-    for path, data in tree.read(listing):
+    for path, data in tree.read({path: key for path, key in listing.items() if path not in leave_out}):
         hit = _best(path, data, asked)
         if hit:
             hits.append(hit)
-    return sorted(hits, key=lambda hit: (-hit.score, hit.path))[:limit]
+    return sorted(hits, key=lambda hit: (-hit.score, hit.path))
 
 
 def _best(path: str, data: bytes, asked: Question) -> Hit | None:

@@ -14,14 +14,19 @@ _CODE_NAME = re.compile(
     r"|`{1,2}([A-Za-z_][\w.]*)`{1,2}"
 )
 _DOTTED = re.compile(r"(?<![\w/.])[A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)+")
-_PATH = re.compile(r"(?:[\w.@+-]+[/\\])*[\w@+-][\w.@+-]*\.[A-Za-z]{1,5}\b(?:(?::|#L|\", line |\(|, line )(\d+))?")
+# Every repetition is bounded or begins at one place only: a question may be a log of any kind.
+_PATH = re.compile(
+    r"(?<![\w.@+/\\-])[/\\]*((?:[\w.@+-]{1,100}[/\\]{1,2}){0,40}[\w@+-][\w.@+-]{0,100}\.[A-Za-z]{1,5})\b"
+    r"(?:(?::|#L|\", line |\(|, line )(\d{1,9}))?"
+)
 _FRAME = re.compile(
-    r"File \"([^\"\n]+)\", line (\d+)(?:, in (\w+))?"
-    r"|^\s+at (?:([\w.$<>\[\] ]+?) \()?(?:file://)?((?:[A-Za-z]:)?[^():\s]+):(\d+)(?::\d+)?\)?\s*$"
-    r"|^\s*(?:-->|at)? ?((?:/|\.{0,2}/|[\w-]+/)*[\w.-]+\.(?:go|rs|c|cc|cpp|h|rb|java)):(\d+)",
+    r"File \"([^\"\n]{1,400})\", line (\d{1,9})(?:, in (\w+))?"
+    r"|^[ \t]+at (?:([\w.$<>\[\] ]{1,200}?) \()?(?:file://)?((?:[A-Za-z]:)?[^():\s]{1,400})"
+    r":(\d{1,9})(?::\d+)?\)?[ \t]*$"
+    r"|^[ \t]*(?:-->|at)? ?((?:[\w.-]{0,100}/){0,40}[\w.-]{1,100}\.(?:go|rs|c|cc|cpp|h|rb|java)):(\d{1,9})",
     re.MULTILINE,
 )
-_FROM_IMPORT = re.compile(r"^[>\s]*(?:from\s+([\w.]+)\s+import\s+([\w, ]+)|import\s+([\w.]+))", re.MULTILINE)
+_FROM_IMPORT = re.compile(r"^[> \t]*(?:from\s+([\w.]+)\s+import\s+([\w, ]+)|import\s+([\w.]+))", re.MULTILINE)
 _MOST_NAMES = 300
 
 
@@ -101,15 +106,9 @@ def _frames(text: str) -> list[NamedFile]:
         path = match[1] or match[5] or match[7]
         line = match[2] or match[6] or match[8]
         function = match[3] or (match[4] or "").rpartition(".")[2]
-        out.append(NamedFile(path.replace("\\", "/"), int(line[:9]), function, is_frame=True))
+        out.append(NamedFile(path.replace("\\", "/"), int(line), function, is_frame=True))
     return out
 
 
 def _named_files(text: str) -> list[NamedFile]:
-    return [
-        NamedFile(
-            match[0].split(":")[0].split("#")[0].split('"')[0].split("(")[0].split(",")[0].replace("\\", "/"),
-            int((match[1] or "0")[:9]),
-        )
-        for match in _PATH.finditer(text)
-    ]
+    return [NamedFile(match[1].replace("\\", "/"), int(match[2] or 0)) for match in _PATH.finditer(text)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -45,12 +45,19 @@ def retrieve(
     where more than `most_new` files are not in the index, they are not searched.
     """
     asked = question.read(query, failure)
+    advice = records.lessons(root, query)
+
+    def search(corpus: Corpus) -> list[Hit]:
+        hits = _search(corpus, asked, changed, leave_out, limit)
+        return with_texts(corpus.tree, corpus.listing, [*hits, *advice], tokens, asked)
+
     try:
-        hits = with_corpus(root, lambda corpus: _search(corpus, asked, changed, leave_out, limit), tree, most_new)
+        return with_corpus(root, search, tree, most_new)
     except database.NoFullText:
-        hits = linear.search(tree_of(root, tree), asked, leave_out, limit)
-    hits = [*hits, *records.lessons(root, query)]
-    return with_texts(tree_of(root, tree), hits, tokens, asked)
+        chosen = tree_of(root, tree)
+        listing = chosen.listing(trees.NoMemory())
+        hits = linear.search(chosen, listing, asked, leave_out)[:limit]
+        return with_texts(chosen, listing, [*hits, *advice], tokens, asked)
 
 
 def with_corpus(root: Path, use: Callable[[Corpus], T], tree: str | None = None, most_new: int | None = None) -> T:
@@ -150,9 +157,10 @@ def _value(value: float, start: int, end: int, name: str, lines: Collection[int]
     return value * (1 if name else _NAMELESS) + _NAMED_LINE * is_named
 
 
-def with_texts(tree: trees.Tree, hits: list[Hit], tokens: int, asked: question.Question | None = None) -> list[Hit]:
+def with_texts(
+    tree: trees.Tree, listing: Mapping[str, str], hits: list[Hit], tokens: int, asked: question.Question | None = None
+) -> list[Hit]:
     """Give as many hits their text as fit: the best place of each file first, then the second best, and so on."""
-    listing = tree.listing(trees.NoMemory())
     wanted = {hit.path: listing[hit.path] for hit in hits if not hit.text and hit.path in listing}
     contents = {
         path: redacted(data).decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n").split("\n")
