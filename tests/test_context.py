@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import sqlite3
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 from reflectloop.context import chunks, database, filekinds, grammars, impact, index, overview, retriever, words
 from reflectloop.context.hit import Hit
 from reflectloop.context.retriever import retrieve
+from reflectloop.errors import InvalidInput
 from reflectloop.workspace.folders import Folders
 from support import Repo, reflectloop
 
@@ -375,6 +377,20 @@ def test_files_that_nobody_wrote_or_can_read_are_left_out(code: Repo) -> None:
     (code.path / "link.py").symlink_to("good.py")
     (code.path / "circle").symlink_to(".")
     assert set(paths(retrieve(code.path, "telescope"))) == {"good.py", "latin.py", "broken.py"}
+
+
+def test_names_that_are_no_text_are_found(code: Repo) -> None:
+    name = os.fsdecode(b"net/t\xe9lescope.py")
+    code.write(name, "def aim_telescope():\n    pass\n")
+    assert paths(retrieve(code.path, "aim the telescope")) == [name]
+    code.commit("with a name that is no text")
+    assert paths(retrieve(code.path, "aim the telescope")) == [name]
+
+
+def test_a_tree_that_does_not_exist_is_refused(code: Repo) -> None:
+    for name in ("no-such-thing", "--output=x", ""):
+        with pytest.raises(InvalidInput):
+            retrieve(code.path, "retry", tree=name)
 
 
 @pytest.mark.parametrize("query", ["", " \n ", "()[]{}*+?.\\", '"', "\0", "AND OR NOT NEAR", "\ud800", "—", "a" * 300])

@@ -53,7 +53,8 @@ class SeenFiles:
         return known[1] if known and known[0] == facts else None
 
     def remember(self, path: str, facts: FileStat, key: str) -> None:
-        self.fresh.append((path, *facts, key))
+        if path.isprintable():  # SQLite takes no name that is not text
+            self.fresh.append((path, *facts, key))
 
 
 def refresh(connection: sqlite3.Connection, tree: Tree, git: Git | None, most_new: int | None = None) -> Corpus:

@@ -14,6 +14,7 @@ from reflectloop.context.index import Corpus
 from reflectloop.context.ranking import RankedFile
 from reflectloop.context.redaction import redacted
 from reflectloop.context.signals import Scores, Signals, TreeReader
+from reflectloop.errors import InvalidInput
 from reflectloop.system.git import Git
 from reflectloop.workspace import repository
 
@@ -76,11 +77,12 @@ def tree_of(root: Path, name: str | None = None) -> trees.Tree:
     if repository.find(root) is None:
         return trees.PlainFolder(root)
     git = Git(cwd=root)
-    if name:
-        commit = git.attempt("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-        return trees.GitTree(git, name, commit.stdout.decode().strip() or None)
-    head = git.attempt("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-    return trees.WorkTree(root, head.stdout.decode().strip() or None)
+    if name is None:
+        return trees.WorkTree(root, trees.object_id(git, "HEAD^{commit}"))
+    tree = trees.object_id(git, f"{name}^{{tree}}")
+    if tree is None:
+        raise InvalidInput(f"there is no commit or tree {name!r} here", next_step="git log --oneline")
+    return trees.GitTree(git, tree, trees.object_id(git, f"{name}^{{commit}}"))
 
 
 def _search(

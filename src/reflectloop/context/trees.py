@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 from reflectloop.context import filekinds
 from reflectloop.errors import InvalidInput
 from reflectloop.system import beneath, tree_walk
-from reflectloop.system.git import Git, GitFailed
+from reflectloop.system.git import Git
 from reflectloop.workspace.project import KEPT_OUT, LEFT_OUT
 
 _SOME = 200  # files that are read from git at once
@@ -223,9 +223,15 @@ def _read_files(root: Path, wanted: Mapping[str, str]) -> Iterator[tuple[str, by
                 yield path, data
 
 
+def object_id(git: Git, name: str) -> str | None:
+    """Return the id of an object by any of its names; None if there is none."""
+    answer = git.attempt("rev-parse", "--verify", "--quiet", "--end-of-options", name)
+    return answer.stdout.decode("ascii", "replace").strip() or None if answer.code == 0 else None
+
+
 def commit_of(git: Git, name: str) -> str:
     """Return the id of a commit by any of its names."""
-    try:
-        return git.line("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-    except GitFailed as fault:
-        raise InvalidInput(f"there is no commit {name!r} here", next_step="git log --oneline") from fault
+    commit = object_id(git, f"{name}^{{commit}}")
+    if commit is None:
+        raise InvalidInput(f"there is no commit {name!r} here", next_step="git log --oneline")
+    return commit
