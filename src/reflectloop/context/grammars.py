@@ -25,7 +25,10 @@ class Grammar(NamedTuple):
 
 _WRAPPERS = "decorated_definition export_statement template_declaration ambient_declaration attribute_item"
 WRAPPERS = frozenset(_WRAPPERS.split())
-_C_DEFINITION = r"^[ \t]*(?:[A-Za-z_][\w \t*&:<>,~]{0,200}?[\s*&])?([A-Za-z_]\w{0,100})[ \t]*\([^;{}]{0,500}\)\s{0,80}(?:const\s)?\{"
+_C_DEFINITION = (
+    r"^[ \t]*(?:[A-Za-z_][\w \t*&:<>,~]{0,200}?[\s*&])?"
+    r"([A-Za-z_]\w{0,100})[ \t]*\([^;{}]{0,500}\)\s{0,80}(?:const\s)?\{"
+)
 _JS_FUNCTIONS = "function_declaration generator_function_declaration method_definition function_signature"
 _JS_DEFINITION = r"^[ \t]*(?:export\s+|default\s+|async\s+)*(?:function\*?|class|interface|type|enum|const)\s+(\w+)"
 _JS_IMPORTS = r"""(?:\bfrom|\brequire\(|\bimport\(|^import)\s*['"]([^'"]+)['"]"""
