@@ -25,6 +25,7 @@ from reflectloop.autoloop.task_view import Limits, Standing, TaskView
 from reflectloop.cli import autoloop as cli_autoloop
 from reflectloop.cli.render import Answer
 from reflectloop.commands import task_control
+from reflectloop.engine.tasks import open_tasks
 from reflectloop.errors import InvalidInput, Locked, NothingToDo
 from reflectloop.hooks import automation_files
 from reflectloop.state import events, latch
@@ -217,9 +218,10 @@ def blocked(reason: str) -> events.StepBlocked:
         ("git", (STEP, DONE, ENDED), Standing.ASKS, ()),
         ("git", (*PASSED, events.Applied(run_id="R", result_tree="u")), Standing.APPLIED, ()),
         ("git", (STEP, failed("STEP_FAILED")), Standing.FAILED, ()),
+        ("git", (STEP, failed("NEEDS_INPUT")), Standing.ASKS, ()),
         ("git", (STEP, failed("AGENT_FAILED")), Standing.UNANSWERED, ("run", "plan.yaml")),
         ("git", (events.Aborted(reason="no"),), Standing.ABORTED, ()),
-        ("git", (events.RunPaused(run_id="R", reason="no"),), Standing.ASKS, ()),
+        ("git", (events.RunPaused(run_id="R", reason="no"),), Standing.ASKS, ("resume",)),
         ("fileops", (), Standing.UNFINISHED, ("tr", "--all")),
         ("fileops", (STEP, blocked("which table?")), Standing.ASKS, ("tr", "--all")),
         ("fileops", (STEP, blocked("claude did not answer: HTTP 429")), Standing.UNANSWERED, ("tr", "--all")),
@@ -320,6 +322,38 @@ def test_a_crash_in_every_session_is_told_after_the_third(world: World, queue: S
     assert len(world.began) == 3
     log = loop.home.files.log_path.read_text().splitlines()
     assert [json.loads(line)["action"] for line in log].count("notify") == 1
+
+
+@pytest.mark.parametrize(
+    ("reason", "began"),
+    [("stopped by the user; every process of the run is dead", ["resume"]), (open_tasks.PAUSED_AS_ASKED, [])],
+)
+def test_an_interrupted_session_is_continued_and_one_that_a_person_paused_is_not(
+    world: World, folders: Folders, queue: SubmissionQueue, repo: Repo, reason: str, began: list[str]
+) -> None:
+    entry = submitted(queue, repo)
+    world.on_start = opens(folders, events.RunPaused(run_id="R", reason=reason))
+    loop = world.loop(repo.path)
+    loop.look()
+    world.ends[entry.id] = SessionEnd("INTERRUPTED", reason)
+    loop.stop_sessions()
+    world.on_start = lambda _project, _view: None
+    world.loop(repo.path).look()
+    assert world.began[1:] == began
+
+
+def test_waiting_for_a_lock_does_not_count_as_a_session_without_an_advance(
+    world: World, queue: SubmissionQueue, repo: Repo
+) -> None:
+    entry = submitted(queue, repo)
+    loop = world.loop(repo.path)
+    for code in ["LOCKED"] * 5 + ["NO_ANSWER"]:
+        loop.look()
+        world.end(entry.id, code)
+        loop.look()
+        world.now += 10_000
+    loop.look()
+    assert len(world.began) == 7
 
 
 def test_planning_links_its_task_also_if_the_answer_is_lost(

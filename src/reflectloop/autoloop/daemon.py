@@ -30,6 +30,7 @@ class DaemonOptions(NamedTuple):
 
     poll_s: float = 0.5
     drain: bool = False  # end when nothing is left to do
+    in_terminal: bool = False  # the current task is worked on by the program in a terminal
 
 
 def run(
@@ -42,7 +43,7 @@ def run(
     looked: Callable[[Autoloop, NextAction], None] = lambda _loop, _action: None,
 ) -> str:
     """Work until somebody stops it or the night is over; return why it ended."""
-    projects = [open_project(root) for root in dict.fromkeys(roots)]
+    projects = [open_project(root, in_terminal=options.in_terminal) for root in dict.fromkeys(roots)]
     names = [project.name for project in projects]
     if len(set(names)) < len(names):
         raise InvalidInput("two of these folders belong to one project", next_step="name each project once")

@@ -146,6 +146,7 @@ _HOPELESS = frozenset(
         "NOTHING_TO_DO",
         "LATCHED",
         "NEEDS_INPUT",
+        "PAUSED",
         "APPLY_CONFLICT",
         "RECORDS_DISAGREE",
         "NOT_AUTHENTICATED",

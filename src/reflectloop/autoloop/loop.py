@@ -11,16 +11,18 @@ from typing import Any, NamedTuple
 from reflectloop import config
 from reflectloop.autoloop import headless
 from reflectloop.autoloop.daemon_files import DaemonFiles, DaemonMemory, WorkSession
-from reflectloop.autoloop.decision import Clocks, NextAction, Notice, Situation, decide
+from reflectloop.autoloop.decision import PATIENT, Clocks, NextAction, Notice, Situation, decide
 from reflectloop.autoloop.headless import SessionEnd
-from reflectloop.autoloop.project_state import ProjectState, spending
+from reflectloop.autoloop.project_state import PAUSED, ProjectState, spending
 from reflectloop.autoloop.task_view import Acknowledgement, Limits, Spending, Standing, TaskView
 from reflectloop.diagnosis.retrying import retry_after
-from reflectloop.errors import ReflectloopError
+from reflectloop.engine.tasks import open_tasks
+from reflectloop.errors import Interrupted, ReflectloopError
 from reflectloop.state.fold import TaskKind
 from reflectloop.system import clock, process
 
 _HEARTBEAT_S = 30.0
+_TERMINAL_S = 1.0  # between two looks at a terminal that works
 _LONGEST_BACKOFF_S = 900.0
 _NOTIFY_S = 10.0
 _BACKOFF_S = {"LOCKED": 5.0, "INTERRUPTED": 5.0, "NO_SPACE": 300.0, "AGENT_FAILED": 60.0, "AGENT_UNAVAILABLE": 60.0}
@@ -36,6 +38,7 @@ class LoopWorld(NamedTuple):
     runs: Callable[[WorkSession], bool] = lambda session: session.runs
     end_of: Callable[[DaemonFiles, WorkSession], SessionEnd] = headless.end_of
     stop: Callable[[WorkSession], None] = headless.stop
+    looks_at: Callable[[WorkSession], bool] = lambda _session: False  # nothing tells when such a session ends
 
 
 class LoopProject(NamedTuple):
@@ -50,8 +53,8 @@ class LoopProject(NamedTuple):
         return self.state.name
 
 
-def open_project(root: Path) -> LoopProject:
-    state = ProjectState(root)
+def open_project(root: Path, *, in_terminal: bool = False) -> LoopProject:
+    state = ProjectState(root, in_terminal=in_terminal)
     own = DaemonFiles(state.folders)
     return LoopProject(state, own, own.read_memory())
 
@@ -131,7 +134,7 @@ class Autoloop:
             self._report_fault(project, f"{project.name} is gone")
         else:
             self._faults.pop(project.name, None)
-        return views
+        return [continued(project.memory, view) for view in views]
 
     def _report_fault(self, project: LoopProject, text: str) -> None:
         if self._faults.get(project.name) != text:
@@ -151,7 +154,10 @@ class Autoloop:
         except (ReflectloopError, OSError) as fault:
             code = fault.code if isinstance(fault, ReflectloopError) else "NO_ANSWER"
             end = SessionEnd(code, fault.message if isinstance(fault, ReflectloopError) else str(fault))
+            last = project.memory.acknowledged.get(view.entry, Acknowledgement())
             self._acknowledge(project, view.entry, view.position, end, view)
+            if (last.code, last.reason) == end[:2]:  # a terminal that somebody uses is looked at again and again
+                return
             project.files.log("start failed", entry=view.entry, code=code, reason=end.reason)
             return
         self._served[project.name] = self._served.get(project.name, 0) + 1
@@ -183,15 +189,17 @@ class Autoloop:
     def _acknowledge(self, project: LoopProject, key: str, began_at: str, end: SessionEnd, view: TaskView) -> None:
         last = project.memory.acknowledged.get(key, Acknowledgement())
         code = "AGENT_FAILED" if view.standing is Standing.UNANSWERED else end.code
+        paused = code == Interrupted.code and end.reason.startswith(open_tasks.PAUSED_AS_ASKED)
+        code = "PAUSED" if paused else code  # by a person: nothing is started until they do something
         now = clock.stamp(self.outside.wall())
-        if view.position != began_at and view.standing is not Standing.UNANSWERED:
-            ack = Acknowledgement(began_at, 0, 0.0, now, code, end.reason, last.notified)
+        if view.position != began_at and view.standing is not Standing.UNANSWERED and not paused:
+            ack = Acknowledgement(began_at, 0, 0.0, now, code, end.reason, last.notified, view.position)
             self._ready.pop(key, None)
         else:
-            count = last.sessions + 1
+            count = 1 + (last.sessions if (last.code in PATIENT) == (code in PATIENT) else 0)
             asked_s = end.asked_s if end.asked_s is not None else retry_after(view.reason, self.outside.wall())
             wait = backoff(code, count, asked_s)
-            ack = Acknowledgement(view.position, count, wait, now, code, end.reason, last.notified)
+            ack = Acknowledgement(view.position, count, wait, now, code, end.reason, last.notified, view.position)
             self._ready[key] = self.outside.monotonic() + wait
         project.memory.acknowledged[key] = ack
         with contextlib.suppress(ReflectloopError):  # a full disk: the journals still say what is left to do
@@ -300,13 +308,23 @@ class Autoloop:
 
     def wait_limit(self, action: NextAction) -> float:
         """Return how long the next wait may last."""
-        return _HEARTBEAT_S if action.wait_s is None else min(action.wait_s, _HEARTBEAT_S)
+        in_terminal = any(self.outside.looks_at(session) for session in self.sessions)
+        longest = _TERMINAL_S if in_terminal else _HEARTBEAT_S
+        return longest if action.wait_s is None else min(action.wait_s, longest)
 
     def watched(self) -> Iterator[str]:
         """Yield the folders in which every change is a reason to look: each command signs the lock in the first."""
         for project in self.projects:
             yield str(project.state.folders.own)
             yield str(project.files.asks)
+
+
+def continued(memory: DaemonMemory, view: TaskView) -> TaskView:
+    """Continue a task that is paused because its session was interrupted, and not because a person paused it."""
+    last = memory.acknowledged.get(view.entry, Acknowledgement())
+    ours = last.code == Interrupted.code and last.left_at == view.position
+    is_paused = view.standing is Standing.ASKS and view.reason == PAUSED
+    return view._replace(standing=Standing.UNFINISHED, reason="", next_command="") if ours and is_paused else view
 
 
 def backoff(code: str, count: int, asked_s: float | None) -> float:

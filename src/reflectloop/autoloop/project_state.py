@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from reflectloop.autoloop.submissions import QueueEntry, SubmissionQueue
 from reflectloop.autoloop.task_view import Standing, TaskView
 from reflectloop.engine.steps.agent_executor import UNANSWERED
 from reflectloop.engine.tasks import open_tasks
-from reflectloop.errors import ReflectloopError
+from reflectloop.errors import NeedsInput, ReflectloopError
 from reflectloop.state import latch, lock, snapshot
 from reflectloop.state.fold import RunState, Task, TaskKind
 from reflectloop.state.transitions import TaskState
@@ -23,6 +24,8 @@ from reflectloop.workspace.folders import TASK_ID, Folders, open_project_dirs
 
 LAND = ("autoloop", "land")
 _EXECUTING = (("run",), ("tr",), ("resume",))
+PAUSED = "it is paused"
+_BY_OTHERS = "an outside program sends its requests"
 _RUN = ("run",)  # of the plan that the task was opened for
 _TR, _RESUME = ("tr", "--all"), ("resume",)
 _LONGEST_REASON = 500
@@ -50,8 +53,9 @@ class TaskFacts(NamedTuple):
 class ProjectState:
     """One project: its queue, its current task, and the tasks that were opened for submissions."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, in_terminal: bool = False) -> None:
         self.folders = open_project_dirs(root)
+        self._in_terminal = in_terminal  # the outside program is one that we drive
         self.queue = SubmissionQueue(self.folders)
         self._facts: dict[str, tuple[tuple[int, int, int], TaskFacts]] = {}
         self._plan_paths: dict[str, str] = {}  # of a task's plan -> task
@@ -147,6 +151,8 @@ class ProjectState:
         except ReflectloopError as error:
             return TaskFacts(Standing.FAILED, position, task_id, f"{error.code}: {error.message}", error.next_step)
         facts = facts_of(task, position)
+        if self._in_terminal and facts.reason == _BY_OTHERS:
+            facts = facts._replace(standing=Standing.UNFINISHED, reason="")
         if facts.words == _RUN:
             facts = facts._replace(words=(*_RUN, os.fspath(self.folders.root / task.plan_path)))
         spent = task.spent_in_all
@@ -210,7 +216,8 @@ def facts_of(task: Task, position: str) -> TaskFacts:
         return facts._replace(words=_RUN)
     asks = _asked_of_person(task, run)
     if asks:
-        return facts._replace(standing=Standing.ASKS, reason=asks[0], next_command=asks[1])
+        words = _RESUME if run.kind is TaskKind.RUN else _TR
+        return facts._replace(standing=Standing.ASKS, reason=asks[0], next_command=asks[1], words=words)
     if run.status == "ok" and not run.applied and run.outcome != OutcomeWord.PASS and run.end_tree != run.base_tree:
         reason = "no check judged it on a sealed copy"
         return facts._replace(standing=Standing.ASKS, reason=reason, next_command=f"reflectloop diff {run.id}")
@@ -225,12 +232,15 @@ def _asked_of_person(task: Task, run: RunState) -> tuple[str, str] | None:
     """Return the question about a whole task, and the command that answers it."""
     if run.waits_for_approval:
         return _gate_reasons(task, run), next_command.approve(run.id)
-    return ("it is paused", next_command.RESUME) if task.state is TaskState.PAUSED else None
+    return (PAUSED, next_command.RESUME) if task.state is TaskState.PAUSED else None
 
 
 def _of_failed(task: Task, run: RunState, facts: TaskFacts) -> TaskFacts:
     reason = task.latch.reason if task.latch and task.latch.run_id == run.id else _gate_reasons(task, run)
     reason = shorten(f"{run.error_code}: {reason}".removesuffix(": "), _LONGEST_REASON)
+    if run.error_code == NeedsInput.code and run.kind is TaskKind.RUN:
+        command = f"reflectloop retry {shlex.quote(task.plan_path)} --reason TEXT"
+        return facts._replace(standing=Standing.ASKS, reason=reason, next_command=command)
     if run.error_code in _TEMPORARY and run.kind is TaskKind.RUN:
         return facts._replace(standing=Standing.UNANSWERED, reason=reason, words=_RUN)
     return facts._replace(standing=Standing.FAILED, reason=reason, next_command=f"reflectloop show {run.id}")
@@ -240,12 +250,11 @@ def _of_running(run: RunState, facts: TaskFacts) -> TaskFacts:
     """Return the facts of a run that did not end: its steps are executed in one go, or one at a time."""
     if run.kind is TaskKind.RUN:
         return facts._replace(words=_RESUME)
-    if run.kind is not TaskKind.AGENTS:
-        return facts._replace(standing=Standing.WORKING, reason="an outside program sends its requests")
     step = next(iter(run.unfinished_steps), None)
     facts = facts._replace(words=_TR, step_id=step.id if step else "")
     if step is None or step.status != "blocked":
-        return facts
+        is_ours = run.kind is TaskKind.AGENTS
+        return facts if is_ours else facts._replace(standing=Standing.WORKING, reason=_BY_OTHERS)
     reason = shorten(step.reason, _LONGEST_REASON)
     if UNANSWERED in step.reason:
         return facts._replace(standing=Standing.UNANSWERED, reason=reason)

@@ -70,6 +70,7 @@ class Acknowledgement(NamedTuple):
     code: str = ""  # how the last one ended
     reason: str = ""
     notified: str = ""  # the standing and position that a person was told
+    left_at: str = ""  # the position at which the session ended
 
 
 class Limits(NamedTuple):

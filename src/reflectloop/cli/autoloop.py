@@ -5,13 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from reflectloop.cli import render
 from reflectloop.cli.main import SuggestingGroup
 from reflectloop.cli.render import Answer, Note, answers
+
+if TYPE_CHECKING:  # it loads the engine
+    from reflectloop.autoloop.loop import LoopWorld
 
 _PROJECTS = click.option(
     "--projects",
@@ -52,6 +55,29 @@ def _roots(project_dir: Path, listed: Path | None) -> list[Path]:
 @click.option("--jobs", "-j", type=click.IntRange(1, 64), default=1, show_default=True, help="Sessions at once.")
 @click.option("--poll", type=click.FloatRange(0.05, 60), default=0.5, help="Seconds between looks without inotify.")
 @click.option("--drain", is_flag=True, help="End when nothing is left to do.")
+@click.option("--tmux", "pane", metavar="PANE", help="Type the current task's work into this pane of tmux.")
+@click.option(
+    "--client",
+    type=click.Choice(["claude", "codex"]),
+    default="claude",
+    show_default=True,
+    help="The program in the pane.",
+)
+@click.option("--say", default="/tr", show_default=True, metavar="TEXT", help="What is typed into the pane.")
+@click.option(
+    "--threshold",
+    type=click.FloatRange(0, 100),
+    default=70.0,
+    show_default=True,
+    metavar="PERCENT",
+    help="Clear the pane's session when more of its context is used.",
+)
+@click.option(
+    "--context-limit",
+    type=click.IntRange(1000),
+    metavar="TOKENS",
+    help="The window of its model (default: by its name).",
+)
 @click.option("--foreground", is_flag=True, help="Stay in the terminal, as a service manager wants it.")
 @answers
 def start(
@@ -63,6 +89,11 @@ def start(
     jobs: int,
     poll: float,
     drain: bool,
+    pane: str | None,
+    client: str,
+    say: str,
+    threshold: float,
+    context_limit: int | None,
     foreground: bool,
     project_dir: Path,
 ) -> Answer:
@@ -87,6 +118,11 @@ def start(
             "--jobs": jobs,
             "--poll": poll,
             "--cooldown": cooldown,
+            "--tmux": pane,
+            "--client": client,
+            "--say": say,
+            "--threshold": threshold,
+            "--context-limit": context_limit,
             "--projects": listed.absolute() if listed else None,
             "--project": project_dir.absolute(),
         }
@@ -94,8 +130,29 @@ def start(
         return start_in_background(roots[0], [*words, *(["--drain"] if drain else [])])
     limits = Limits(end, max_cost, max_hours, jobs, cooldown)
     arguments = {"until": until, "cost": max_cost, "hours": max_hours, "projects": [str(root) for root in roots]}
-    reason = daemon.run(roots, limits, daemon.DaemonOptions(poll, drain), arguments)
+    options = daemon.DaemonOptions(poll, drain, pane is not None)
+    world = _terminal_world(roots, pane, client, say, threshold, context_limit) if pane else None
+    reason = daemon.run(roots, limits, options, arguments, world)
     return Answer({"ended": reason}, [f"autoloop ended: {reason}"], next_step="reflectloop report")
+
+
+def _terminal_world(
+    roots: list[Path], pane: str, client: str, say: str, threshold: float, limit: int | None
+) -> LoopWorld:
+    """Return the world in which the current task of one project is worked on in a pane of tmux."""
+    from reflectloop import config
+    from reflectloop.agents import prices
+    from reflectloop.autoloop import terminal
+    from reflectloop.workspace.folders import open_project_dirs
+
+    if len(roots) != 1:
+        raise click.UsageError("--tmux is for one project.")
+    root = open_project_dirs(roots[0]).root
+    place = terminal.Pane(pane)
+    place.look()  # an unknown pane is told at once
+    known = prices.load_prices(config.load(root).cost, root)
+    driver = terminal.TerminalDriver(place, terminal.CLIENTS[client], known, says=say, threshold=threshold, limit=limit)
+    return driver.world()
 
 
 def continue_in_background(root: Path) -> Answer:
@@ -181,16 +238,17 @@ def status(project_dir: Path) -> Answer:
     \b
     Example: reflectloop autoloop status
     """
-    from reflectloop.autoloop import decision
+    from reflectloop.autoloop import decision, loop
     from reflectloop.autoloop.daemon_files import DaemonFiles
     from reflectloop.autoloop.project_state import ProjectState
     from reflectloop.autoloop.task_view import Standing
 
     state = ProjectState(project_dir)
     own = DaemonFiles(state.folders)
-    at_work = own.read_memory().sessions
+    memory = own.read_memory()
+    at_work = {entry for entry, session in memory.sessions.items() if session.runs}
     views = [
-        view._replace(standing=Standing.WORKING) if view.entry in at_work and at_work[view.entry].runs else view
+        view._replace(standing=Standing.WORKING) if view.entry in at_work else loop.continued(memory, view)
         for view in decision.with_dependencies(state.views())
     ]
     data = {

@@ -20,6 +20,7 @@ from reflectloop.workspace.folders import TASK_ID, Folders, read_id_file
 # Errors that stop the whole project, not only the task.
 STOPPING = frozenset(("SECRET_LEAK", "SANDBOX_ESCAPE", "MAX_RETRIES", "BUDGET_SPENT"))
 _PAUSE_REQUEST = "asked"
+PAUSED_AS_ASKED = "paused as requested, before the next step"
 
 # The task of a plan ------------------------------------------------------------------------------------------------
 
@@ -200,4 +201,4 @@ def pause_requested(folders: Folders) -> str | None:
     if not (folders.own / _PAUSE_REQUEST).exists():
         return None
     withdraw_pause(folders)
-    return "paused as requested, before the next step"
+    return PAUSED_AS_ASKED
