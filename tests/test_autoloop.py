@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 from reflectloop.autoloop import daemon, headless, night_report, night_times, project_lists, report_page
-from reflectloop.autoloop.daemon_files import FINISH, STOP, DaemonFiles, WorkSession
+from reflectloop.autoloop.daemon_files import FINISH, STOP, DaemonFiles, DaemonMemory, WorkSession
 from reflectloop.autoloop.headless import SessionEnd
 from reflectloop.autoloop.loop import Autoloop, LoopWorld, backoff, open_project
 from reflectloop.autoloop.project_state import ProjectState
@@ -26,7 +27,7 @@ from reflectloop.cli import autoloop as cli_autoloop
 from reflectloop.cli.render import Answer
 from reflectloop.commands import task_control
 from reflectloop.engine.tasks import open_tasks
-from reflectloop.errors import InvalidInput, Locked, NothingToDo
+from reflectloop.errors import InvalidInput, Locked, NoSpace, NothingToDo
 from reflectloop.hooks import automation_files
 from reflectloop.state import events, latch
 from reflectloop.system import clock
@@ -481,6 +482,40 @@ def test_it_stops_when_asked(
     run(world, repo, at_wait=ask)
     assert world.alive == set()
     assert not own.is_running
+
+
+def test_it_ends_if_its_folder_is_removed_under_it_and_goes_on_after_a_fault(
+    world: World, folders: Folders, queue: SubmissionQueue, repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue.submit(NewSubmission(goal="long"))
+    real = DaemonFiles.write_memory
+
+    def full_once(own: DaemonFiles, memory: DaemonMemory) -> None:
+        if world.began and world.now == 0:
+            raise NoSpace("the disk is full")
+        real(own, memory)
+
+    def remove(count: int) -> None:
+        if count == 5:
+            shutil.rmtree(folders.own)
+
+    monkeypatch.setattr(DaemonFiles, "write_memory", full_once)
+    assert run(world, repo, at_wait=remove) == f"somebody removed its folder in {repo.path}"
+    assert len(world.began) == 1
+    assert not folders.own.exists()
+
+
+def test_a_night_of_another_day_is_not_continued(world: World, folders: Folders, repo: Repo) -> None:
+    world.loop(repo.path, limits=Limits(hours=8)).begin_night({})
+    world.now = 3600.0
+    later = world.loop(repo.path, limits=Limits(hours=8))
+    later.begin_night({})
+    assert later.spending().hours == 1.0
+    world.now = 2 * 86_400.0
+    fresh = world.loop(repo.path, limits=Limits(hours=8))
+    fresh.begin_night({})
+    assert fresh.spending().hours == 0.0
+    assert DaemonFiles(folders).read_memory().night["began"].startswith("2026-02-02T")
 
 
 def test_a_second_daemon_is_told_whose_lock_it_is(world: World, folders: Folders, repo: Repo) -> None:

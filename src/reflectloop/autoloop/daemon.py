@@ -15,6 +15,8 @@ from reflectloop.autoloop.task_view import Limits
 from reflectloop.errors import InvalidInput, ReflectloopError
 from reflectloop.system.folder_wait import FolderWait
 
+_AFTER_FAULT_S = 30.0
+
 
 class Waiting(Protocol):
     """The way to wait; tests pass one that does not."""
@@ -57,7 +59,8 @@ def run(
         loop.begin_night(arguments)
         reason = _work(loop, options, waits, looked)
         with contextlib.suppress(ReflectloopError):
-            loop.end_night(reason)
+            if not loop.home.files.is_lost:
+                loop.end_night(reason)
         return reason
 
 
@@ -71,8 +74,13 @@ def _work(
     loop: Autoloop, options: DaemonOptions, waits: Waiting, looked: Callable[[Autoloop, NextAction], None]
 ) -> str:
     while True:
+        lost = next((item.name for item in loop.projects if item.files.is_lost and not item.state.is_gone), "")
+        if lost:
+            for session in loop.sessions:
+                loop.outside.stop(session)
+            return f"somebody removed its folder in {lost}"
         whole = waits.watch(loop.watched())  # before the look, so that no change between them is missed
-        action = loop.look()
+        action = _looked(loop)
         looked(loop, action)
         reason = _reason_to_end(loop, options, waits, action)
         if reason:
@@ -81,6 +89,15 @@ def _work(
         waits.wait(loop.wait_limit(action), [session.pid for session in loop.sessions], whole=whole)
         for project in loop.projects:
             project.files.is_asked(daemon_files.ONCE)  # the next look answers it
+
+
+def _looked(loop: Autoloop) -> NextAction:
+    """Look; a fault of the disk or of a project is logged, and the next look tries again."""
+    try:
+        return loop.look()
+    except (ReflectloopError, OSError) as fault:
+        loop.home.files.log("fault", reason=f"{type(fault).__name__}: {fault}")
+        return NextAction(wait_s=_AFTER_FAULT_S)
 
 
 def _reason_to_end(loop: Autoloop, options: DaemonOptions, waits: Waiting, action: NextAction) -> str:

@@ -69,7 +69,21 @@ class DaemonFiles:
                     f"another autoloop works in {self.folders.root}: {owner}",
                     next_step="reflectloop autoloop status; or: reflectloop autoloop stop",
                 ) from fault
+            self._inode = self._lock_inode()
             yield
+
+    _inode: int | None = None
+
+    def _lock_inode(self) -> int | None:
+        try:
+            return (self.folder / "lock").stat().st_ino
+        except OSError:
+            return None
+
+    @property
+    def is_lost(self) -> bool:
+        """Return True if somebody removed the folder under the daemon, so that its lock holds nobody off any more."""
+        return self._lock_inode() != self._inode
 
     @property
     def is_running(self) -> bool:

@@ -24,6 +24,7 @@ from reflectloop.system import clock, process
 _HEARTBEAT_S = 30.0
 _TERMINAL_S = 1.0  # between two looks at a terminal that works
 _LONGEST_BACKOFF_S = 900.0
+_LONGEST_NIGHT_S = 86_400.0  # a daemon that was killed longer ago is not continued
 _NOTIFY_S = 10.0
 _BACKOFF_S = {"LOCKED": 5.0, "INTERRUPTED": 5.0, "NO_SPACE": 300.0, "AGENT_FAILED": 60.0, "AGENT_UNAVAILABLE": 60.0}
 _STARTS_IN_A_LOOK = 16
@@ -184,7 +185,8 @@ class Autoloop:
         if view is not None:
             self._acknowledge(project, session.entry, session.position, end, view)
         project.files.log("end", entry=session.entry, code=end.code, reason=end.reason, standing=view and view.standing)
-        project.files.write_memory(project.memory)
+        with contextlib.suppress(ReflectloopError):
+            project.files.write_memory(project.memory)
 
     def _acknowledge(self, project: LoopProject, key: str, began_at: str, end: SessionEnd, view: TaskView) -> None:
         last = project.memory.acknowledged.get(key, Acknowledgement())
@@ -239,9 +241,10 @@ class Autoloop:
     def begin_night(self, arguments: Mapping[str, Any]) -> None:
         """Begin a night, or continue the one that a killed daemon with the same arguments left unfinished."""
         night = self.home.memory.night
-        if night.get("arguments") == dict(arguments) and not night.get("ended"):
+        passed = (self.outside.wall() - _time(str(night.get("began")), self.outside.wall())).total_seconds()
+        is_same = night.get("arguments") == dict(arguments) and not night.get("ended")
+        if is_same and passed < _LONGEST_NIGHT_S:
             until = night.get("until")
-            passed = (self.outside.wall() - _time(str(night.get("began")), self.outside.wall())).total_seconds()
             self._began -= max(0.0, passed)
             self.limits = self.limits._replace(until=_time(until, self.outside.wall()) if until else None)
             self.home.files.log("continue", began=night.get("began"))

@@ -104,7 +104,7 @@ class ProjectState:
     def _of_submission(self, entry: QueueEntry, *, lands: bool) -> TaskView:
         facts = self.facts(entry.task_id) if entry.task_id else None
         if facts is None:
-            words = ("run", os.fspath(self.queue.plans / entry.plan)) if entry.plan else ("tp", entry.goal, "--yes")
+            words = ("run", f"{self.queue.plans}/{entry.plan}") if entry.plan else ("tp", entry.goal, "--yes")
             facts = TaskFacts(Standing.QUEUED, f"{entry.id} queued", words=words)
         if facts.standing is Standing.PROVEN and (lands or entry.landing):
             facts = _landing(entry, facts)
@@ -164,10 +164,11 @@ class ProjectState:
         if not waiting:
             return
         self._read_new_tasks()
+        folder = open_tasks.plan_key(self.folders, self.queue.plans)
         for entry in waiting:
-            key = open_tasks.plan_key(self.folders, self.queue.plans / entry.plan)
-            if key in self._plan_paths:
-                self.queue.open_task(entry.id, self._plan_paths[key])
+            task_id = self._plan_paths.get(f"{folder}/{entry.plan}")
+            if task_id:
+                self.queue.open_task(entry.id, task_id)
 
     def _read_new_tasks(self) -> None:
         try:

@@ -60,13 +60,10 @@ class SubmissionQueue:
     def __init__(self, folders: Folders) -> None:
         self.folders = folders
         self.path = folder_of(folders) / _FILE
+        self.plans = folder_of(folders) / _PLANS
         self._entries: dict[str, QueueEntry] = {}
         self._read_to = 0
         self._identity = (0, 0)
-
-    @property
-    def plans(self) -> Path:
-        return folder_of(self.folders) / _PLANS
 
     def entries(self) -> dict[str, QueueEntry]:
         """Return all submissions by id, in their order."""
