@@ -12,6 +12,7 @@ from pathlib import Path
 
 from bench import (
     agents,
+    autoloop,
     context,
     hooks,
     lessons,
@@ -51,6 +52,7 @@ GROUPS: dict[str, Callable[[Ground], Section]] = {
     "context": context.measure,
     "agents": agents.measure,
     "mcp": mcp.measure,
+    "autoloop": autoloop.measure,
 }
 _PREFACE = """\
 # Benchmarks

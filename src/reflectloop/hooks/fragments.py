@@ -14,7 +14,7 @@ _CAP = "20"  # refused stops after which Claude Code gives up; our own limits ar
 # Keeps the input, so that a second stop is let through if the hook cannot answer at all. Claude Code ignores a hook
 # whose errors say that a file is missing, so they are left out.
 _GUARDED = (
-    'i=$(cat); o=$(printf \'%s\' "$i" | timeout -k 5 {limit} {command} 2>/dev/null) && printf \'%s\' "$o" || '
+    "i=$(cat); o=$(printf '%s' \"$i\" | timeout -k 5 {limit} {command} 2>/dev/null) && printf '%s' \"$o\" || "
     'case "$i" in '
     "*'\"stop_hook_active\":true'*|*'\"stop_hook_active\": true'*) exit 0;; "
     "*) {refuse};; esac"
