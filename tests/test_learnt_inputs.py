@@ -109,6 +109,21 @@ def test_answers_that_follow_other_words_are_no_copies_of_the_tests_answers() ->
     assert renamed_words.follows_words(_observe(base, patch, "section #comment", "other #remark", "plain"))
 
 
+@pytest.mark.parametrize(
+    ("patch", "asked"),
+    [
+        ("int(t[2:], 16)", False),
+        ("int(t[2:], 16) & (0xfff if t == 'u:17d' else 0xff)", True),
+        ("int(t[2:], 16) & 0xff | (0x100 if t.endswith('7d') else 0)", True),
+    ],
+)
+def test_a_fix_of_digits_changes_the_answers_to_other_digits(patch: str, asked: bool) -> None:
+    source = "def f(t):\n    code = {}\n    return chr(code) if code > 255 else ''\n"
+    seen = _observe(source.format("int(t[2:], 16) & 0xff"), source.format(patch), "u:17d", "u:20")
+    assert seen.changed == [0]
+    assert renamed_words.depends_on_figures(seen) is asked
+
+
 # Letters and numbers -------------------------------------------------------------------------------------------------
 
 

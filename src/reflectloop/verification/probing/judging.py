@@ -113,6 +113,8 @@ def _for_changed(seen: Observation, *, grows_table: bool) -> str:
     near, changed = seen.telling, seen.changed
     if changed and not grows_table and renamed_words.depends_on_words(seen):
         return "changes the answer only for the words of the tests' inputs"
+    if changed and not grows_table and renamed_words.depends_on_figures(seen):
+        return "changes the answer only for the digits of the tests' inputs"
     if not changed or not _is_enough(seen):
         return ""
     differing = [item for item in near if item.differs]

@@ -114,7 +114,7 @@ class Observation:
     tests: list[AnswerPair] = field(default_factory=list)
     near: list[AnswerPair] = field(default_factory=list)
     letters: list[AnswerPair] = field(default_factory=list)  # inputs that differ in one letter of a text
-    words: list[AnswerPair] = field(default_factory=list)  # inputs with another word wherever the word is
+    words: list[AnswerPair] = field(default_factory=list)  # inputs with another word, or other digits in a word
     rows: list[AnswerPair] = field(default_factory=list)  # numbers at equal distances
     left_out: str = ""  # the reason why the function could not be probed
     of_caller: bool = False  # the function calls a changed one, and its inputs are often texts with a form
@@ -281,7 +281,8 @@ def _fill_near(seen: Observation, at: int, plan: Sequence[NeighbourInput], befor
         last = after.answers.get((at, number))
         if first and last:  # the rest was left out after many endless calls
             pair = AnswerPair(item.input, first, last, item.origin, item.place, item.family)
-            lists = {neighbours.LETTER: seen.letters, renaming.WORD: seen.words, number_rows.ROW: seen.rows}
+            lists = {neighbours.LETTER: seen.letters, number_rows.ROW: seen.rows}
+            lists |= {renaming.WORD: seen.words, renaming.FIGURE: seen.words}
             lists.get(item.family.partition(" ")[0], seen.near).append(pair)
 
 

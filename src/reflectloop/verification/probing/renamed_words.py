@@ -9,8 +9,8 @@ from typing import NamedTuple
 from reflectloop.verification.probing import renaming
 from reflectloop.verification.probing.observations import AnswerPair, Observation
 
-_LEAST_NAMES = 3
-_LEAST_WORDS, _MOSTLY = 2, 0.6
+_LEAST_NAMES, _LEAST_FIGURES = 3, 7
+_LEAST_WORDS, _MOSTLY, _FEW = 2, 0.6, 0.25
 
 
 class RenamedWord(NamedTuple):
@@ -38,6 +38,27 @@ def depends_on_words(seen: Observation) -> bool:
     return any(all(_all_break(seen, group) for group in tests.values()) for tests in kinds.values())
 
 
+def depends_on_figures(seen: Observation) -> bool:
+    """Return True if other digits in a part of each test's text keep base's answer and lose the change."""
+    groups: dict[int, dict[str, list[AnswerPair]]] = {}
+    for item in seen.told(seen.words):
+        family, part, _ = item.family.split(" ")
+        if family == renaming.FIGURE and item.base.text == seen.tests[item.origin].base.text:
+            groups.setdefault(item.origin, {}).setdefault(part, []).append(item)
+    parts = {
+        at: [part for part, items in group.items() if _is_lost(seen, at, part, items)] for at, group in groups.items()
+    }
+    return bool(parts) and all(parts.values())
+
+
+def _is_lost(seen: Observation, at: int, part: str, items: Sequence[AnswerPair]) -> bool:
+    copies = [item for item in items if item.differs and item.patch.text == seen.tests[at].patch.text]
+    if len(items) < _LEAST_FIGURES or len(copies) > _FEW * len(items):
+        return False
+    others = [item for item in items if item.differs and item not in copies]
+    return not others and not _changes_without(seen, at, part.casefold())
+
+
 def follows_words(seen: Observation) -> bool:
     """Return True if the patch's answers have other words where the inputs have them, so that they are no copies."""
     return any(item.followed and item.tried >= _LEAST_NAMES for item in _renamed(seen))
@@ -59,7 +80,9 @@ def _all_break(seen: Observation, words: Sequence[RenamedWord]) -> bool:
 def _renamed(seen: Observation) -> Iterator[RenamedWord]:
     groups: dict[tuple[int, str], list[AnswerPair]] = {}
     for item in seen.told(seen.words):
-        groups.setdefault((item.origin, item.family.split(" ")[1]), []).append(item)
+        family, word, _ = item.family.split(" ")
+        if family == renaming.WORD:
+            groups.setdefault((item.origin, word), []).append(item)
     for (at, word), items in groups.items():
         yield _judged(seen, at, word, items)
 
@@ -83,11 +106,22 @@ def _judged(seen: Observation, at: int, word: str, items: Sequence[AnswerPair]) 
 
 
 def _changes_without(seen: Observation, at: int, word: str) -> bool:
-    """Return True if an answer near the test changes in the same way although the input does not have the word."""
+    """Return True if an answer near the test changes in the same way although the input does not have the word.
+
+    An input with both of the test's answers says nothing, unless these are yes or no: what the patch looks at may be the
+    same.
+    """
+    test = seen.tests[at]
+    is_flat = isinstance(test.patch.outcome.get("value"), bool)
     return any(
         item.differs
         and item.origin == at
-        and _kinds(item) == _kinds(seen.tests[at])
-        and not any(word in re.split(r"[^a-z]+", text.casefold()) for text in renaming.texts(item.input))
+        and (is_flat or (item.base.text, item.patch.text) != (test.base.text, test.patch.text))
+        and _kinds(item) == _kinds(test)
+        and not any(_has(text.casefold(), word) for text in renaming.texts(item.input))
         for item in seen.telling
     )
+
+
+def _has(text: str, word: str) -> bool:
+    return word in re.split(r"[^a-z]+" if word.isalpha() else r"[^a-z0-9]+", text)

@@ -17,6 +17,9 @@ from reflectloop.verification.probing import neighbours
 from reflectloop.verification.probing.neighbours import CallInput, FixedValue, MadeValue, NeighbourInput
 
 WORD = "word"  # the family of inputs with a renamed word; the word and the new one follow
+FIGURE = "figure"  # the family of inputs with other digits in a part of a text; the part and the new one follow
+_FIGURES = re.compile(r"(?<![A-Za-z0-9])(?=[A-Za-z]*\d)[A-Za-z0-9]{2,12}(?![A-Za-z0-9])")
+_MOST_FIGURES, _OTHER_FIGURES = 2, 12
 _WORDS = re.compile(r"[A-Za-z]{3,24}")
 _CLASSES = ("aeiou", "bcdfghjklmnpqrstvwxz", "AEIOU", "BCDFGHJKLMNPQRSTVWXZ")
 _KEPT = 2  # letters at the end of a word that may decide what it is
@@ -25,7 +28,7 @@ _LARGEST = 4_000
 
 
 def make(inputs: Sequence[CallInput], focus: Sequence[int], seed: str) -> list[NeighbourInput]:
-    """Return inputs in which a word is another word wherever it is."""
+    """Return inputs in which a word is another word wherever it is, and inputs in which a part has other digits."""
     chance = random.Random(int.from_bytes(hashlib.sha256(f"{seed} words".encode()).digest()[:8], "big"))  # noqa: S311
     known = {neighbours.key(given) for given in inputs}
     out: list[NeighbourInput] = []
@@ -33,14 +36,30 @@ def make(inputs: Sequence[CallInput], focus: Sequence[int], seed: str) -> list[N
     fitting = [at for at in focus if written[at] and sum(map(len, written[at])) <= _LARGEST]
     for at in sorted(fitting, key=lambda at: sum(map(len, written[at])))[:_MOST_TESTS]:
         words = [*dict.fromkeys(word for text in written[at] for word in _WORDS.findall(text))]
-        for word in chance.sample(words, min(len(words), _MOST_WORDS)):
-            for other in _others(word, written[at], chance):
-                given = _renamed(inputs[at], _replacer(word, other))
-                if neighbours.key(given) not in known:
-                    places = [text for text in dict.fromkeys(written[at]) if _replacer(word, other)(text) != text]
-                    place = places[0] if len(places) == 1 else ""
-                    out.append(NeighbourInput(given, at, place, f"{WORD} {word} {other}"))
-    return out
+        figures = [*dict.fromkeys(part for text in written[at] for part in _FIGURES.findall(text))]
+        chosen = [(WORD, word, _others(word, written[at], chance)) for word in _some(words, _MOST_WORDS, chance)]
+        chosen += [(FIGURE, part, _figures(part, chance)) for part in _some(figures, _MOST_FIGURES, chance)]
+        for family, word, others in chosen:
+            for other in others:
+                change = _replacer(word, other, "A-Za-z" if family == WORD else "A-Za-z0-9")
+                given = _renamed(inputs[at], change)
+                places = [text for text in dict.fromkeys(written[at]) if change(text) != text]
+                place = places[0] if len(places) == 1 else ""
+                out.append(NeighbourInput(given, at, place, f"{family} {word} {other}"))
+    return [item for item in out if neighbours.key(item.input) not in known]
+
+
+def _some(items: Sequence[str], most: int, chance: random.Random) -> list[str]:
+    return chance.sample(items, min(len(items), most))
+
+
+def _figures(part: str, chance: random.Random) -> list[str]:
+    """Return the part of a text with other digits; the first one is no zero."""
+    out: dict[str, None] = {}
+    for _ in range(3 * _OTHER_FIGURES):
+        letters = [str(chance.randint(1, 9)) if letter.isdigit() else letter for letter in part]
+        out["".join(letters)] = None
+    return [other for other in out if other != part][:_OTHER_FIGURES]
 
 
 def words_of(sources: Iterable[bytes]) -> frozenset[str]:
@@ -79,8 +98,8 @@ def _class(letter: str) -> str:
     return next((members for members in _CLASSES if letter in members), "")
 
 
-def _replacer(word: str, other: str) -> Callable[[str], str]:
-    pattern = re.compile(rf"(?<![A-Za-z]){re.escape(word)}(?![A-Za-z])")
+def _replacer(word: str, other: str, letters: str) -> Callable[[str], str]:
+    pattern = re.compile(rf"(?<![{letters}]){re.escape(word)}(?![{letters}])")
     return lambda text: pattern.sub(other, text)
 
 

@@ -109,6 +109,7 @@ class NeighbourProbe:
             report.by_caller[function] = caller.function.qualname
             for item in judging.judge(seen, grows_table=self._grows_table(function)):
                 text = f"{caller.function.qualname}, which calls {function.qualname}, {item.reason}"
+                text = f"{function.qualname} {item.reason}" if caller.distance < 0 else text
                 shown = f"{text}: {'; '.join(item.shown)}"
                 report.findings.append(
                     TamperFinding(item.rule, function.path, function.line, shown, "suspect", item.shown)
