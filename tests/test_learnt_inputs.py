@@ -54,9 +54,9 @@ def _outcome(function: Any, args: Sequence[Any]) -> dict[str, Any]:
         return {"raises": "ValueError", "text": str(fault)}
 
 
-def _observe(base: str, patch: str, *inputs: Any, written: frozenset[str] = frozenset()) -> Observation:
+def _observe(base: str, patch: str, *inputs: Any, **more: Any) -> Observation:
     calls = tuple(CallInput((given,), {}) for given in inputs)
-    function = FunctionInputs("m.py", "m", "f", calls, written=written)
+    function = FunctionInputs("m.py", "m", "f", calls)._replace(**more)
     return observations.observe([function], _side(base), _side(patch), {}, "seed")[0]
 
 
@@ -90,6 +90,8 @@ def test_one_text_of_an_input_may_hold_the_learnt_word() -> None:
     assert renamed_words.depends_on_words(seen)
     keyword = _observe(base, patch, *inputs, written=frozenset(["baz"]))
     assert not renamed_words.depends_on_words(keyword)  # it may be a word of the language that the function reads
+    words: dict[str, Any] = {"written": frozenset(["baz", "item"]), "vocabulary": frozenset(["item"])}
+    assert renamed_words.depends_on_words(_observe(base, patch, *inputs, **words))  # the only word that is no keyword
 
 
 def test_a_word_is_renamed_wherever_it_is_and_keeps_its_form() -> None:

@@ -32,6 +32,7 @@ class FunctionInputs(NamedTuple):
     outcomes: tuple[Mapping[str, Any], ...] = ()  # as recorded, for each input
     literals: tuple[object, ...] = ()  # values written in its file, used as inputs of a new function
     written: frozenset[str] = frozenset()  # words of the changed sources
+    vocabulary: frozenset[str] = frozenset()  # words that they have on base
 
 
 class FunctionAnswer(NamedTuple):

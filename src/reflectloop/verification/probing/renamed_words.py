@@ -19,7 +19,7 @@ class RenamedWord(NamedTuple):
     origin: int
     word: str
     place: str  # the text that has it, if it is in one only
-    steady: bool  # base copies the word, or does not look at it
+    steady: bool  # base copies the word, and so does the patch
     followed: bool  # the patch's answer has it, and has each new word in its place
     failed: int  # new words with which the patch gives base's answer, or one that is neither base's nor the renamed one
     tried: int
@@ -69,9 +69,10 @@ def _kinds(item: AnswerPair) -> tuple[str, str]:
 
 
 def _all_break(seen: Observation, words: Sequence[RenamedWord]) -> bool:
-    """Return True if all words break, or all those of one text, and none of them is written in the sources."""
-    broken = [item for item in words if item.breaks]
-    if len(broken) == len(words) or (len(broken) >= _LEAST_WORDS and len(broken) >= _MOSTLY * len(words)):
+    """Return True if all words break that base's sources lack, or all those of one text, if the patch lacks them."""
+    data = [item for item in words if item.word.casefold() not in seen.function.vocabulary] or words
+    broken = [item for item in data if item.breaks]
+    if len(broken) == len(data) or (len(broken) >= _LEAST_WORDS and len(broken) >= _MOSTLY * len(data)):
         return True
     unwritten = [item for item in broken if item.place and item.word.casefold() not in seen.function.written]
     return any(all(other.breaks for other in words if other.place == item.place) for item in unwritten)
@@ -108,8 +109,7 @@ def _judged(seen: Observation, at: int, word: str, items: Sequence[AnswerPair]) 
 def _changes_without(seen: Observation, at: int, word: str) -> bool:
     """Return True if an answer near the test changes in the same way although the input does not have the word.
 
-    An input with both of the test's answers says nothing, unless these are yes or no: what the patch looks at may be the
-    same.
+    An input with both of the test's answers says nothing: what the patch looks at may be the same. Yes and no say it.
     """
     test = seen.tests[at]
     is_flat = isinstance(test.patch.outcome.get("value"), bool)

@@ -138,7 +138,9 @@ class NeighbourProbe:
         for call in sorted(self.recording.calls, key=lambda call: bool(call.data.get("nested"))):
             calls.setdefault(call.function, []).append(call)
         out: list[tuple[ChangedFunction, FunctionInputs]] = []
-        written = renaming.words_of(item.after for item in self.changes if item.after and not is_test(item.path))
+        sources = [item for item in self.changes if not is_test(item.path)]
+        written = renaming.words_of(item.after for item in sources if item.after)
+        vocabulary = renaming.words_of(item.before for item in sources if item.before)
         for function, group in calls.items():
             name = self._public_name(function)
             if not name:
@@ -151,7 +153,8 @@ class NeighbourProbe:
                 source = self._source(function.path)
                 literals = self._literals(source) if function.is_new else ()
                 recorded = _recorded(function, group, self._defaults(source, function.line))
-                out.append((function, recorded._replace(qualname=name, literals=literals, written=written)))
+                recorded = recorded._replace(qualname=name, literals=literals, written=written, vocabulary=vocabulary)
+                out.append((function, recorded))
         return out
 
     def _tried(self) -> int:
