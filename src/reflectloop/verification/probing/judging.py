@@ -150,11 +150,18 @@ def _is_row_scattered(seen: Observation) -> bool:
     answers = seen.told(seen.rows)
     if len({item.base.text for item in (*seen.tests, *answers)}) < _LEAST_ROW_ANSWERS:
         return False
-    rows: dict[tuple[int, str], list[bool]] = {}
+    rows: dict[tuple[int, int], list[AnswerPair]] = {}
     for item in answers:
-        if item.base.text == seen.tests[item.origin].base.text:
-            rows.setdefault((item.origin, item.family.split(" ")[1]), []).append(item.differs)
-    return any(map(number_rows.in_no_order, rows.values()))
+        rows.setdefault((item.origin, int(item.family.split(" ")[1])), []).append(item)
+    return any(number_rows.in_no_order(_row(seen, at, step, items)) for (at, step), items in rows.items())
+
+
+def _row(seen: Observation, at: int, step: int, items: Sequence[AnswerPair]) -> list[bool]:
+    """Return which numbers of a row change, with those of tests among them, where base answers all alike."""
+    first = seen.tests[at].input.args[0]
+    tests = [item for item in seen.tests if number_rows.is_in_row(item.input, first, step)]
+    row = {item.input.args[0]: item for item in (*items, *tests) if item.base.text == seen.tests[at].base.text}
+    return [row[number].differs for number in sorted(row)]
 
 
 def _scatter(seen: Observation) -> str:

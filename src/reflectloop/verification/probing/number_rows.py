@@ -33,6 +33,14 @@ def make(inputs: Sequence[CallInput], focus: Sequence[int]) -> list[NeighbourInp
     return out
 
 
+def is_in_row(given: CallInput, first: int, step: int) -> bool:
+    """Return True for a number of the row that begins at a number."""
+    values = [*given.args, *given.kwargs.values()]
+    if len(values) != 1 or type(values[0]) is not int:
+        return False
+    return first <= values[0] <= first + step * _LENGTH and (values[0] - first) % step == 0
+
+
 def in_no_order(marks: Sequence[bool]) -> bool:
     """Return True for marks that are neither few runs nor repeat themselves."""
     if len(marks) < _LEAST or 1 + sum(first != second for first, second in pairwise(marks)) <= _MOST_RUNS:

@@ -15,6 +15,7 @@ MOST_INPUTS = 80  # recorded inputs of one function
 MOST_NEIGHBOURS = 160  # of one function
 _STEPS, _LEAST_STEPS, _TIMES_STEPS = 200_000, 8_000, 6
 _ALL_STEPS, _LEAST_NEIGHBOURS = 1_000_000, 36  # of all neighbours of one function
+_LEAST_MORE = 24  # inputs with other words or digits, or in rows of numbers
 _CALL_S = 0.5
 TOO_LONG = "needs too much time or memory"  # as `inside/run_inputs.py` says it
 Job = dict[str, Any]
@@ -192,11 +193,12 @@ def observe(
         name = f"{seed} {seen.function.file} {seen.function.qualname}"
         wanted = not seen.left_out and (bool(focus) or seen.new)
         literals = seen.function.literals if seen.new else ()
-        count = _affordable(seen, most) if wanted else 0
+        count = min(most, _affordable(seen)) if wanted else 0
         plan = neighbours.make(seen.function.inputs, focus, name, count, literals) if wanted else []
+        if wanted and not seen.new:
+            more = renaming.make(seen.function.inputs, focus, name) + number_rows.make(seen.function.inputs, focus)
+            plan += more[: max(_LEAST_MORE, _affordable(seen) - most)]
         if wanted and not seen.new and count == most:
-            plan += renaming.make(seen.function.inputs, focus, name)
-            plan += number_rows.make(seen.function.inputs, focus)
             plan += neighbours.one_letter_apart(seen.function.inputs, focus, name)
         plans.append(plan)
     asked = [[(item.input, False) for item in plan] for plan in plans]
@@ -235,10 +237,10 @@ def distinct(function: FunctionInputs, most: int = MOST_INPUTS) -> FunctionInput
     return function._replace(inputs=tuple(function.inputs[number] for number in chosen), outcomes=outcomes)
 
 
-def _affordable(seen: Observation, most: int) -> int:
-    """Return the number of neighbours, fewer for a function that takes long."""
+def _affordable(seen: Observation) -> int:
+    """Return the number of other inputs that can be run, fewer for a function that takes long."""
     steps = [item.patch.steps for item in seen.tests]
-    return max(_LEAST_NEIGHBOURS, min(most, _ALL_STEPS * len(steps) // max(1, sum(steps))))
+    return max(_LEAST_NEIGHBOURS, _ALL_STEPS * len(steps) // max(1, sum(steps)))
 
 
 def _step_limit(after: _Reply) -> int:
