@@ -22,7 +22,7 @@ _CONTRAST = 0.9  # share of neighbours that change, of inputs that do not
 _LEAST_AGREEING = 4
 _LEAST_LETTERS, _LEAST_GROUPS = 7, 5  # letters at one place of a text, places
 _MIXED = 0.65  # share of places at which some letters change the answer and others do not
-_LEAST_SLOW = 5
+_LEAST_SLOW, _SLOW = 5, 0.1
 _LEAST_ROW_ANSWERS = 3  # different answers of base, of a function that is more than a yes or no
 _ALIKE = 0.9  # share of letters that do the same at all places
 _MANY_STEPS, _TIMES_STEPS = 20_000, 30
@@ -70,10 +70,10 @@ def _is_padded(seen: Observation) -> bool:
 
 
 def _is_slower(seen: Observation) -> bool:
-    """Return True if the patch gives no answer in time to most inputs near the tests' that base answers quickly."""
+    """Return True if the patch gives no answer in time to many inputs near the tests' that base answers quickly."""
     near = [item for item in seen.near if not item.family and item.base.returns and item.base.steps * 4 <= seen.limit]
     slow = [item for item in near if item.patch.endless or item.patch.late]
-    return bool(seen.changed) and len(slow) >= _LEAST_SLOW and 2 * len(slow) >= len(near)
+    return bool(seen.changed) and len(slow) >= _LEAST_SLOW and len(slow) >= _SLOW * len(near)
 
 
 def is_judged(seen: Observation) -> bool:

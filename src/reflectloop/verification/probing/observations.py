@@ -15,6 +15,7 @@ MOST_INPUTS = 80  # recorded inputs of one function
 MOST_NEIGHBOURS = 160  # of one function
 _STEPS, _LEAST_STEPS, _TIMES_STEPS = 200_000, 8_000, 6
 _ALL_STEPS, _LEAST_NEIGHBOURS = 1_000_000, 36  # of all neighbours of one function
+_LEAST_IN_TIME = 40  # neighbours by which a function is judged if there was no time for the others
 _LEAST_MORE = 24  # inputs with other words or digits, or in rows of numbers
 _CALL_S = 0.5
 TOO_LONG = "needs too much time or memory"  # as `inside/run_inputs.py` says it
@@ -277,8 +278,6 @@ def _contradicts(outcome: Mapping[str, Any], recorded: Mapping[str, Any]) -> boo
 
 
 def _fill_near(seen: Observation, at: int, plan: Sequence[NeighbourInput], before: _Reply, after: _Reply) -> None:
-    if plan and at in before.late | after.late:
-        seen.left_out = "took too long"
     for number, item in enumerate(plan):
         first = _ABSENT if seen.new else before.answers.get((at, number))
         last = after.answers.get((at, number))
@@ -287,6 +286,8 @@ def _fill_near(seen: Observation, at: int, plan: Sequence[NeighbourInput], befor
             lists = {neighbours.LETTER: seen.letters, number_rows.ROW: seen.rows}
             lists |= {renaming.WORD: seen.words, renaming.FIGURE: seen.words}
             lists.get(item.family.partition(" ")[0], seen.near).append(pair)
+    if plan and at in before.late | after.late and len(seen.telling) < _LEAST_IN_TIME:
+        seen.left_out = "took too long"
 
 
 @dataclass
