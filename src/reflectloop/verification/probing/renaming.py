@@ -33,7 +33,7 @@ def make(inputs: Sequence[CallInput], focus: Sequence[int], seed: str) -> list[N
     known = {neighbours.key(given) for given in inputs}
     out: list[NeighbourInput] = []
     written = {at: texts(inputs[at]) for at in focus}
-    fitting = [at for at in focus if written[at] and sum(map(len, written[at])) <= _LARGEST]
+    fitting = [at for at in focus if any(map(_has_words, written[at])) and sum(map(len, written[at])) <= _LARGEST]
     for at in sorted(fitting, key=lambda at: sum(map(len, written[at])))[:_MOST_TESTS]:
         words = [*dict.fromkeys(word for text in written[at] for word in _WORDS.findall(text))]
         figures = [*dict.fromkeys(part for text in written[at] for part in _FIGURES.findall(text))]
@@ -47,6 +47,10 @@ def make(inputs: Sequence[CallInput], focus: Sequence[int], seed: str) -> list[N
                 place = places[0] if len(places) == 1 else ""
                 out.append(NeighbourInput(given, at, place, f"{family} {word} {other}"))
     return [item for item in out if neighbours.key(item.input) not in known]
+
+
+def _has_words(text: str) -> bool:
+    return bool(_WORDS.search(text) or _FIGURES.search(text))
 
 
 def _some(items: Sequence[str], most: int, chance: random.Random) -> list[str]:
