@@ -20,7 +20,7 @@ from reflectloop.skills import bundle
 from reflectloop.trust import installed
 from support import Repo
 
-CLIENTS = tuple(client for client in client_files.CLIENTS if client != "git")
+CLIENTS = tuple(client for client in client_files.CLIENTS if client not in ("git", "autoloop"))  # those with skills
 PROGRAM = "reflectloop"
 
 
