@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from proof.context.cases import Case
 from proof.context.plain import PlainIndex
-from reflectloop.context import database, index, question, retriever
+from reflectloop.context import database, index, question, ranking, retriever
 from reflectloop.context.hit import Hit
 from reflectloop.context.index import Corpus
 
@@ -99,9 +99,21 @@ def score_all(cases: Iterable[Case], work: Path, name: str) -> list[Score]:
                 file.write(json.dumps(known[case.name]) + "\n")
                 file.flush()
                 print(f"{case.name}: {known[case.name]['ours']}", flush=True)
-            entry = {key: value for key, value in known[case.name].items() if key in Score._fields}
-            out.append(Score(**entry))
+            out.append(_ranked_anew(case, known[case.name]))
     return out
+
+
+def _ranked_anew(case: Case, entry: dict[str, Any]) -> Score:
+    """Return the score by the weights of today: the signals are stored, so that weights can be chosen quickly."""
+    signals: dict[str, dict[str, float]] = {}
+    for path, values in entry["values"].items():
+        for signal, value in values.items():
+            signals.setdefault(signal, {})[path] = value
+    paths = [file.path for file in ranking.rank(signals)]
+    fields = {key: value for key, value in entry.items() if key in Score._fields}
+    fields["ours"] = rank_of(paths, case.gold)
+    fields["all_gold"] = max(rank_of(paths, [path]) for path in case.gold)
+    return Score(**fields)
 
 
 def _entries(record: Path) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ import re
 import sqlite3
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import islice, pairwise
 from typing import NamedTuple
 
@@ -65,12 +66,12 @@ def refresh(connection: sqlite3.Connection, tree: Tree, git: Git | None, most_ne
     memory = SeenFiles(connection)
     listing = tree.listing(memory)
     keys = {path: f"{key}{_language(path)}" for path, key in listing.items()}
-    known = _numbers(connection, keys.values())
+    known = _numbers(connection)
     missing = {key: path for path, key in keys.items() if key not in known}
     if missing and (most_new is None or len(missing) <= most_new):
         wanted = {path: listing[path] for path in missing.values()}
         _add_files(connection, _parse(tree, wanted))
-        known = _numbers(connection, keys.values())
+        known = _numbers(connection)
     if memory.fresh:
         with _writing(connection):
             connection.executemany("INSERT OR REPLACE INTO seen_file VALUES (?, ?, ?, ?, ?)", memory.fresh)
@@ -81,13 +82,17 @@ def refresh(connection: sqlite3.Connection, tree: Tree, git: Git | None, most_ne
 
 
 def _language(path: str) -> str:
-    grammar = grammars.grammar_of(path)
+    return _language_of_suffix(path[path.rfind(".") :])
+
+
+@lru_cache(256)
+def _language_of_suffix(suffix: str) -> str:
+    grammar = grammars.grammar_of(suffix)
     return f":{grammar.name}" if grammar else ""
 
 
-def _numbers(connection: sqlite3.Connection, keys: Iterable[str]) -> dict[str, int]:
-    wanted = set(keys)
-    return {key: number for key, number in connection.execute("SELECT key, id FROM blob") if key in wanted}
+def _numbers(connection: sqlite3.Connection) -> dict[str, int]:
+    return dict(connection.execute("SELECT key, id FROM blob"))
 
 
 @contextlib.contextmanager
@@ -150,7 +155,7 @@ def _add_file(connection: sqlite3.Connection, file: _Parsed) -> None:
 
 def _add_paths(connection: sqlite3.Connection, paths: Iterable[str]) -> None:
     known = {name for (name,) in connection.execute("SELECT name FROM path")}
-    fresh = [path for path in paths if path not in known and path.isprintable()]
+    fresh = [path for path in paths if path not in known and path.isprintable()] if set(paths) - known else []
     if fresh:
         with _writing(connection):
             for path in fresh:

@@ -19,7 +19,7 @@ from reflectloop.system.git import Git
 from reflectloop.workspace.project import KEPT_OUT, LEFT_OUT
 
 _SOME = 200  # files that are read from git at once
-_REGULAR = (b"100644", b"100755", b"100664")
+_REGULAR = frozenset(("100644", "100755", "100664"))
 _MOST_FILES = 400_000
 _KEPT_OUT = tuple(f"{folder}/" for folder in KEPT_OUT)
 _NOT_WALKED = frozenset((".git", ".hg", ".svn", *(name.rstrip("/") for name in LEFT_OUT if name.endswith("/"))))
@@ -81,11 +81,11 @@ class GitTree:
     def listing(self, memory: StatMemory) -> dict[str, str]:
         del memory
         out = {}
-        for line in self.git.run("ls-tree", "-r", "-z", "--full-tree", self.name).split(b"\0"):
-            facts, _, raw = line.partition(b"\t")
-            path = raw.decode("utf-8", "surrogateescape")
-            if facts.startswith(_REGULAR) and self._takes(path):
-                out[path] = facts.split()[2].decode()
+        listing = self.git.run("ls-tree", "-r", "-z", "--full-tree", self.name).decode("utf-8", "surrogateescape")
+        for line in listing.split("\0"):
+            facts, _, path = line.partition("\t")
+            if facts[:6] in _REGULAR and self._takes(path):
+                out[path] = facts.split()[2]
         return out
 
     def _takes(self, path: str) -> bool:
@@ -126,12 +126,10 @@ class WorkTree:
     def listing(self, memory: StatMemory) -> dict[str, str]:
         git = Git(cwd=self.root)
         out = {}
-        for line in git.run("ls-files", "-s", "-z").split(b"\0"):
-            facts, _, raw = line.partition(b"\t")
-            if facts.startswith(_REGULAR):
-                path = raw.decode("utf-8", "surrogateescape")
-                if _takes(path):
-                    out[path] = facts.split()[1].decode()
+        for line in git.run("ls-files", "-s", "-z").decode("utf-8", "surrogateescape").split("\0"):
+            facts, _, path = line.partition("\t")
+            if facts[:6] in _REGULAR and _takes(path):
+                out[path] = facts[7 : facts.index(" ", 7)]
         changed = git.run("ls-files", "-z", "-m", "-o", "--exclude-standard")
         with tree_walk.open_folder(self.root) as top:
             for raw in set(changed.split(b"\0")) - {b""}:
