@@ -296,6 +296,21 @@ def test_an_index_that_is_too_large_is_built_anew(code: Repo) -> None:
     assert place.stat().st_ino != before or place.stat().st_size < 200_000
 
 
+def test_an_index_of_mostly_earlier_versions_is_built_anew(code: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retriever, "_MANY_BLOBS", 0)
+    monkeypatch.setattr(retriever, "_MOST_VERSIONS", 2)
+    counts = []
+    for number in range(30):
+        code.write("net/colour.py", f"def paint_{number}():\n    return {number}\n")
+        assert retrieve(code.path, f"paint_{number}")[0].path == "net/colour.py"
+        connection = sqlite3.connect(index_file(code))
+        counts.append(connection.execute("SELECT count(*) FROM blob").fetchone()[0])
+        connection.close()
+    files = len(code.git("ls-files").split())
+    assert max(counts) <= 2 * files + 1
+    assert counts != sorted(counts)
+
+
 def test_an_index_that_another_process_locks_does_not_stop_a_question(
     code: Repo, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,10 +26,10 @@ class Score(NamedTuple):
     candidates: int
     ours: int
     all_gold: int  # the rank at which the last changed file has come
-    function: int  # among our places
-    identifiers: int
-    words: int
-    query_s: float
+    function: int | None  # among our places; None where it was not looked at
+    identifiers: int | None
+    words: int | None
+    query_s: float | None
     values: dict[str, dict[str, float]]  # path -> signal -> value, for choosing weights
 
 

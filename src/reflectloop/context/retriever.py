@@ -23,6 +23,8 @@ LIMIT = 10
 _CHUNKS = (3, 3, 2, 2)  # places in the first files; one in each further file
 _SEEDS = 5  # best files whose neighbours in the graph of imports count
 _NAMELESS = 0.7  # of the value of a chunk that defines nothing
+_MANY_BLOBS = 20_000  # an index with fewer is never built anew for its age
+_MOST_VERSIONS = 6  # contents in the index for each file of today
 _NAMED_LINE = 2.0  # the value of a chunk with a line that the text names
 T = TypeVar("T")
 
@@ -67,7 +69,11 @@ def with_corpus(root: Path, use: Callable[[Corpus], T], tree: str | None = None,
     git = Git(cwd=root) if chosen.tip else None
 
     def answer(connection: sqlite3.Connection) -> T:
-        return use(index.refresh(connection, chosen, git, most_new))
+        corpus = index.refresh(connection, chosen, git, most_new)
+        (total,) = connection.execute("SELECT count(*) FROM blob").fetchone()
+        if most_new is None and total > _MANY_BLOBS and total > _MOST_VERSIONS * len(corpus.listing):
+            raise sqlite3.DatabaseError("most of it is of earlier versions, which make every question slow")
+        return use(corpus)
 
     return database.ask(database.place_for(root), answer)
 
