@@ -339,8 +339,35 @@ def test_an_interrupted_session_is_continued_and_one_that_a_person_paused_is_not
     world.ends[entry.id] = SessionEnd("INTERRUPTED", reason)
     loop.stop_sessions()
     world.on_start = lambda _project, _view: None
+    world.now += 5.0
     world.loop(repo.path).look()
     assert world.began[1:] == began
+
+
+def test_an_outage_of_the_planner_is_waited_for_although_the_journal_grows(
+    world: World, folders: Folders, repo: Repo
+) -> None:
+    write_task(folders, "T-20260131-abcdef", mode="fileops")
+    folders.set_current_task("T-20260131-abcdef")
+    asked = events.AgentAsked(run_id="R", step_id="a", role="planner", agent="x", status="error")
+    world.on_start = lambda _project, _view: write_task(folders, "T-20260131-abcdef", asked)
+    loop = world.loop(repo.path)
+    waits = []
+    for _ in range(4):
+        loop.look()
+        world.end("T-20260131-abcdef", "AGENT_FAILED", "HTTP 529")
+        waits.append(loop.look().wait_s)
+        world.now += 10_000
+    assert waits == [60.0, 120.0, 240.0, 480.0]
+    given_up = (STEP, blocked("the engine died 5 times in a row while it ran"))
+    world.on_start = lambda _project, _view: write_task(folders, "T-20260131-abcdef", *given_up)
+    loop.look()
+    world.end("T-20260131-abcdef", "NEEDS_INPUT", "step a is blocked")
+    assert loop.look().notices == ()  # it is still the agent that does not answer
+    world.now += 10_000
+    world.on_start = lambda _project, _view: None
+    loop.look()
+    assert len(world.began) == 6
 
 
 def test_waiting_for_a_lock_does_not_count_as_a_session_without_an_advance(

@@ -17,10 +17,11 @@ from reflectloop.autoloop.project_state import PAUSED, ProjectState, spending
 from reflectloop.autoloop.task_view import Acknowledgement, Limits, Spending, Standing, TaskView
 from reflectloop.diagnosis.retrying import retry_after
 from reflectloop.engine.tasks import open_tasks
-from reflectloop.errors import Interrupted, ReflectloopError
+from reflectloop.errors import AgentFailed, Interrupted, ReflectloopError
 from reflectloop.state.fold import TaskKind
 from reflectloop.system import clock, process
 
+MOST_DEATHS = "the engine died"  # a part of the reason of a step that was given up for that
 _HEARTBEAT_S = 30.0
 _TERMINAL_S = 1.0  # between two looks at a terminal that works
 _LONGEST_BACKOFF_S = 900.0
@@ -190,11 +191,12 @@ class Autoloop:
 
     def _acknowledge(self, project: LoopProject, key: str, began_at: str, end: SessionEnd, view: TaskView) -> None:
         last = project.memory.acknowledged.get(key, Acknowledgement())
-        code = "AGENT_FAILED" if view.standing is Standing.UNANSWERED else end.code
+        died = view.standing is Standing.ASKS and MOST_DEATHS in view.reason and last.code == AgentFailed.code
+        code = AgentFailed.code if view.standing is Standing.UNANSWERED or died else end.code
         paused = code == Interrupted.code and end.reason.startswith(open_tasks.PAUSED_AS_ASKED)
         code = "PAUSED" if paused else code  # by a person: nothing is started until they do something
         now = clock.stamp(self.outside.wall())
-        if view.position != began_at and view.standing is not Standing.UNANSWERED and not paused:
+        if view.position != began_at and code not in PATIENT and not paused:  # a failed call grows the journal, too
             ack = Acknowledgement(began_at, 0, 0.0, now, code, end.reason, last.notified, view.position)
             self._ready.pop(key, None)
         else:
@@ -323,11 +325,19 @@ class Autoloop:
 
 
 def continued(memory: DaemonMemory, view: TaskView) -> TaskView:
-    """Continue a task that is paused because its session was interrupted, and not because a person paused it."""
+    """Return a task that only seems to ask a person, as it is.
+
+    It is paused because its session was interrupted, not because a person paused it; or its step was given up because
+    sessions ended again and again, and they ended because an agent did not answer.
+    """
     last = memory.acknowledged.get(view.entry, Acknowledgement())
-    ours = last.code == Interrupted.code and last.left_at == view.position
-    is_paused = view.standing is Standing.ASKS and view.reason == PAUSED
-    return view._replace(standing=Standing.UNFINISHED, reason="", next_command="") if ours and is_paused else view
+    if view.standing is not Standing.ASKS or last.left_at != view.position:
+        return view
+    if last.code == Interrupted.code and view.reason == PAUSED:
+        return view._replace(standing=Standing.UNFINISHED, reason="", next_command="")
+    if last.code == AgentFailed.code and MOST_DEATHS in view.reason:
+        return view._replace(standing=Standing.UNANSWERED, reason=last.reason, next_command="")
+    return view
 
 
 def backoff(code: str, count: int, asked_s: float | None) -> float:
