@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from reflectloop.autoloop.decision import with_dependencies
-from reflectloop.autoloop.project_state import ProjectState
+from reflectloop.autoloop.project_state import ProjectState, for_person
 from reflectloop.autoloop.task_view import Standing, TaskView
 from reflectloop.errors import ReflectloopError
 from reflectloop.state import events, journal
@@ -121,7 +121,8 @@ def _unlisted(project: ProjectState, task_id: str) -> TaskView:
     if facts is None:
         return TaskView(task_id, project.name, Standing.FAILED, "", task_id=task_id)
     return TaskView(
-        task_id, project.name, facts.standing, facts.position, facts.title, facts.reason, facts.next_command,
+        task_id, project.name, facts.standing, facts.position, facts.title, facts.reason,
+        for_person(task_id, facts.next_command),
         task_id=task_id, run_id=facts.run_id,
     )  # fmt: skip
 
@@ -146,7 +147,7 @@ def _row(project: ProjectState, view: TaskView, entries: Sequence[JournalEntry],
         view.title,
         str(view.standing),
         view.reason,
-        _command(view),
+        view.next_command,
         view.run_id,
         times[0] if times else "",
         times[-1] if times else "",
@@ -158,13 +159,6 @@ def _row(project: ProjectState, view: TaskView, entries: Sequence[JournalEntry],
         sum(call.cost_usd is None for call in asked),
         tuple(Charge(at, call.cost_usd or 0.0, call.cost_usd is not None) for at, call in calls),
     )
-
-
-def _command(view: TaskView) -> str:
-    """Return the command for a person; one about another task than the current one needs that task first."""
-    if view.standing is Standing.ASKS and view.task_id and " approve " not in f"{view.next_command} ":
-        return f"reflectloop tasks --use {view.task_id} && {view.next_command}"
-    return view.next_command
 
 
 def _tokens(call: events.AgentAsked) -> int:

@@ -23,6 +23,7 @@ from reflectloop.terms import OutcomeWord, shorten
 from reflectloop.workspace.folders import TASK_ID, Folders, open_project_dirs
 
 LAND = ("autoloop", "land")
+_ABOUT_CURRENT = ("reflectloop answer ", "reflectloop skip ", "reflectloop agents ", next_command.RESUME)
 _EXECUTING = (("run",), ("tr",), ("resume",))
 PAUSED = "it is paused"
 _BY_OTHERS = "an outside program sends its requests"
@@ -108,6 +109,7 @@ class ProjectState:
             facts = TaskFacts(Standing.QUEUED, f"{entry.id} queued", words=words)
         if facts.standing is Standing.PROVEN and (lands or entry.landing):
             facts = _landing(entry, facts)
+        facts = facts._replace(next_command=for_person(entry.task_id, facts.next_command))
         view = self._view(entry.id, facts)._replace(
             title=entry.title, priority=entry.priority, number=entry.number, after=entry.after, task_id=entry.task_id
         )
@@ -181,6 +183,11 @@ class ProjectState:
                 if path is not None:
                     self._seen.add(name)
                     self._plan_paths[path] = name
+
+
+def for_person(task_id: str, command: str) -> str:
+    """Return a command about a task that may not be the current one when it is typed."""
+    return f"reflectloop tasks --use {task_id} && {command}" if command.startswith(_ABOUT_CURRENT) else command
 
 
 def plan_path_of(folders: Folders, task_id: str) -> str | None:
