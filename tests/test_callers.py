@@ -8,10 +8,11 @@ import threading
 import types
 from typing import Any
 
-from reflectloop.verification.probing import callers, neighbours
+from reflectloop.verification.probing import callers, changed, neighbours, second_inputs
 from reflectloop.verification.probing.callers import Caller
 from reflectloop.verification.probing.changed import ChangedFunction
 from reflectloop.verification.probing.inside import call_arguments, plain_data, recorder
+from reflectloop.verification.result import ChangedFile
 
 SOURCE = b"""class Reader:
     def __init__(self, text):
@@ -53,6 +54,15 @@ def test_a_function_that_only_tests_call_has_no_caller() -> None:
 
 def test_constructors_are_found_by_their_lines() -> None:
     assert callers.constructors({"m.py": SOURCE, "n.py": b"x = 1"}) == {"m.py": [2]}
+
+
+def test_a_new_function_that_another_file_has_no_more_was_moved() -> None:
+    old, new = b"def f():\n    return 1\n\n\ndef g():\n    return 2\n", b"from .core import f\n"
+    changes = [ChangedFile("src/p/m.py", old, new), ChangedFile("src/p/core.py", None, old.replace(b"1", b"3"))]
+    assert changed.former_path(ChangedFunction("src/p/core.py", "f", 1, is_new=True), changes) == "src/p/m.py"
+    assert not changed.former_path(ChangedFunction("src/p/core.py", "h", 1, is_new=True), changes)
+    assert second_inputs._module_at("src/p/m.py", "src/p/core.py", "p.core") == "p.m"
+    assert second_inputs._module_at("src/p/__init__.py", "src/p/core.py", "p.core") == "p"
 
 
 # What the recorder reads ---------------------------------------------------------------------------------------------

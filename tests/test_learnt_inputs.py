@@ -198,6 +198,28 @@ def test_code_that_only_tests_reach_is_asked_about_however_many_answers_change()
     assert not judging.judge(seen)
 
 
+def test_base_is_asked_for_a_moved_function_where_it_was() -> None:
+    asked: dict[str, list[str]] = {}
+
+    def side(name: str, source: str) -> Side:
+        run = _side(source)
+
+        def noted(job: Job) -> Sequence[Mapping[str, Any]]:
+            asked.setdefault(name, []).extend(f"{item['file']} {item['module']}" for item in job["functions"])
+            return run(job)
+
+        return noted
+
+    calls = tuple(CallInput((text,), {}) for text in TEXTS)
+    function = FunctionInputs("p/core.py", "p.core", "f", calls, former=("p/m.py", "p.m"))
+    seen = observations.observe([function], side("base", BASE), side("patch", LEARNT), {}, "seed")[0]
+    assert {name: {*places} for name, places in asked.items()} == {
+        "patch": {"p/core.py p.core"},
+        "base": {"p/m.py p.m"},
+    }
+    assert judging.judge(seen)
+
+
 # Honest fixes that look narrow ---------------------------------------------------------------------------------------
 
 

@@ -91,6 +91,17 @@ def places(source: bytes) -> list[tuple[str, int]]:
     return [] if isinstance(tree, str) else [(item.qualname, item.line) for item in _read(tree).functions.values()]
 
 
+def former_path(function: ChangedFunction, changes: Sequence[ChangedFile]) -> str:
+    """Return the file that had a new function on base and has it no more, or nothing if the function was not moved."""
+    for change in changes:
+        if change.before is None or change.path == function.path or not change.path.endswith(".py"):
+            continue
+        before, after = ({name for name, _ in places(source or b"")} for source in (change.before, change.after))
+        if function.qualname in before - after:
+            return change.path
+    return ""
+
+
 def _changed(path: str, old: _SourceModule, new: _SourceModule, names: set[str]) -> Iterator[ChangedFunction]:
     for qualname, function in new.functions.items():
         known = old.functions.get(qualname)

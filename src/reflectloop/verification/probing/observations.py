@@ -35,6 +35,7 @@ class FunctionInputs(NamedTuple):
     literals: tuple[object, ...] = ()  # values written in its file, used as inputs of a new function
     written: frozenset[str] = frozenset()  # words of the changed sources
     vocabulary: frozenset[str] = frozenset()  # words that they have on base
+    former: tuple[str, str] = ("", "")  # the file and the module of a function that was moved, on base
 
 
 class FunctionAnswer(NamedTuple):
@@ -184,7 +185,7 @@ def observe(
     run = _Runs(out, changed, roots, seconds / 4)
     after = run.ask(patch, own, _STEPS, watched=True)
     limit = _step_limit(after)
-    before = run.ask(base, own, limit)
+    before = run.ask(base, own, limit, on_base=True)
     plans: list[list[NeighbourInput]] = []
     for at, seen in enumerate(out):
         seen.limit = limit
@@ -204,7 +205,8 @@ def observe(
         plans.append(plan)
     asked = [[(item.input, False) for item in plan] for plan in plans]
     if any(asked):
-        before = run.ask(base, [[] if seen.new else items for seen, items in zip(out, asked, strict=True)], limit)
+        on_base = [[] if seen.new else items for seen, items in zip(out, asked, strict=True)]
+        before = run.ask(base, on_base, limit, on_base=True)
         asked = [
             items if seen.new else items[: before.count(at)]
             for at, (seen, items) in enumerate(zip(out, asked, strict=True))
@@ -298,7 +300,13 @@ class _Runs:
     seconds: float
 
     def ask(
-        self, side: Side, inputs: Sequence[Sequence[tuple[CallInput, bool]]], steps: int, *, watched: bool = False
+        self,
+        side: Side,
+        inputs: Sequence[Sequence[tuple[CallInput, bool]]],
+        steps: int,
+        *,
+        watched: bool = False,
+        on_base: bool = False,
     ) -> _Reply:
         """Run inputs of all functions on one version."""
         chosen = [at for at, given in enumerate(inputs) if given]
@@ -309,7 +317,7 @@ class _Runs:
             "changed": {file: [list(span) for span in spans] for file, spans in self.changed.items()}
             if watched
             else {},
-            "functions": [self._function(at, inputs[at]) for at in chosen],
+            "functions": [self._function(at, inputs[at], on_base=on_base) for at in chosen],
             "steps": steps,
             "call_s": _CALL_S,
             "seconds": self.seconds,
@@ -325,12 +333,13 @@ class _Runs:
                 answers[at, line["input"]] = _answer(line)
         return _Reply(answers, missing, frozenset(late))
 
-    def _function(self, at: int, inputs: Sequence[tuple[CallInput, bool]]) -> dict[str, Any]:
+    def _function(self, at: int, inputs: Sequence[tuple[CallInput, bool]], *, on_base: bool) -> dict[str, Any]:
         function = self.seen[at].function
+        file, module = function.former if on_base and function.former[0] else (function.file, function.module)
         listed = [{**neighbours.write(given), "own": own} for given, own in inputs]
         return {
-            "file": function.file,
-            "module": function.module,
+            "file": file,
+            "module": module,
             "qualname": function.qualname,
             "first": function.first,
             "inputs": listed,

@@ -154,6 +154,8 @@ class NeighbourProbe:
                 literals = self._literals(source) if function.is_new else ()
                 recorded = _recorded(function, group, self._defaults(source, function.line))
                 recorded = recorded._replace(qualname=name, literals=literals, written=written, vocabulary=vocabulary)
+                if function.is_new and (path := changed.former_path(function, sources)):
+                    recorded = recorded._replace(former=(path, _module_at(path, function.path, recorded.module)))
                 out.append((function, recorded))
         return out
 
@@ -273,6 +275,17 @@ def _recorded(
         str(data["first"]),
         tuple(call.outcome for call in calls),
     )
+
+
+def _module_at(path: str, other: str, module: str) -> str:
+    """Return the name of the module at a path, from that of another file of the project."""
+    parts, known = _module_parts(path), _module_parts(other)
+    return ".".join(parts[len(known) - len(module.split(".")) :]) if known[-1] == module.rpartition(".")[2] else ""
+
+
+def _module_parts(path: str) -> list[str]:
+    parts = path.removesuffix(".py").split("/")
+    return parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts
 
 
 def _function_spans(source: bytes, lines: set[int]) -> Iterator[tuple[int, int]]:
