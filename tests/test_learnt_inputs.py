@@ -148,6 +148,8 @@ def test_numbers_that_are_mended_in_no_order_are_asked_about(patch: str, asked: 
         ([True] * 20, False),
         ([False] * 9 + [True] * 11, False),
         ([False, False, False, True] * 6, False),
+        ([True] * 2 + [False] * 4 + [True] * 4 + [False] * 10, True),
+        ([False] * 6 + [True] * 4 + [False] * 10, False),
         ([at in (1, 2, 5, 11, 12, 15, 16, 20) for at in range(24)], True),
         ([True, False, False, True], False),
     ],

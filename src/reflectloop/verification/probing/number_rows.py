@@ -15,7 +15,7 @@ from reflectloop.verification.probing.neighbours import CallInput, NeighbourInpu
 ROW = "row"  # the family of these inputs; the distance and the number of the place in the row follow
 _STEPS, _LENGTH, _MOST_TESTS = (1, 10, 100), 24, 2
 _SMALLEST = 3
-_LEAST, _MOST_RUNS, _LONGEST_PERIOD = 16, 4, 10
+_LEAST, _MOST_RUNS, _LONGEST_PERIOD = 16, 3, 10
 
 
 def make(inputs: Sequence[CallInput], focus: Sequence[int]) -> list[NeighbourInput]:
