@@ -20,6 +20,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="proof.context")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="only every Nth case; writes no paper")
     parser.add_argument("--quota", type=int, default=25, metavar="N", help="so many fixes of each repository")
+    parser.add_argument("--stored", action="store_true", help="rank anew what was scored before, and score nothing new")
     options = parser.parse_args(os.environ.get("PROOF_ARGS", "").split() + sys.argv[1:])
     folder = os.environ.get("CONTEXT_DIR")
     if not folder:
@@ -30,8 +31,9 @@ def main() -> None:
     if data is None or peer is None:
         sys.exit("CONTEXT_DIR lacks nus-apr+auto-code-rover or gersteinlab+LocAgent")
     issues = SweBenchLite(data, Path(folder)).cases()[:: options.every]
-    issue_scores = scoring.score_all(issues, work, "issues")
-    fix_scores = scoring.score_all(fixes.cases(Path(folder), options.quota)[:: options.every], work, "fixes")
+    issue_scores = scoring.score_all(issues, work, "issues", stored=options.stored)
+    fix_cases = fixes.cases(Path(folder), options.quota)[:: options.every]
+    fix_scores = scoring.score_all(fix_cases, work, "fixes", stored=options.stored)
     answers = LocAgent(peer).ranks(issues)
     if options.every > 1:
         print(report.table_of(issue_scores, answers))

@@ -57,7 +57,7 @@ class SweBenchLite(NamedTuple):
         chosen = {name.split("/")[-2].rpartition("_2024")[0]: name for name in names if name.endswith("/meta.json")}
         texts = git.run("cat-file", "--batch", stdin="".join(f"HEAD:{name}\n" for name in chosen.values()).encode())
         out = [self._case(json.loads(text)) for text in _objects(texts, len(chosen))]
-        return sorted((case for case in out if case), key=lambda case: case.name)
+        return sorted({case.name: case for case in out if case}.values(), key=lambda case: case.name)
 
     def _case(self, meta: dict[str, object]) -> Case | None:
         info = meta["task_info"]

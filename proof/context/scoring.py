@@ -86,14 +86,16 @@ def _function_rank(case: Case, hits: list[Hit]) -> int:
     return next(right, _NEVER)
 
 
-def score_all(cases: Iterable[Case], work: Path, name: str) -> list[Score]:
-    """Score what was not scored yet; one line of JSON per case, so that an interrupted run goes on."""
+def score_all(cases: Iterable[Case], work: Path, name: str, *, stored: bool = False) -> list[Score]:
+    """Score what was not scored yet, or with `stored` nothing new; an interrupted run goes on where it was."""
     work.mkdir(parents=True, exist_ok=True)
     record = work / f"{name}.jsonl"
     known = {entry["name"]: entry for entry in _entries(record)}
     out = []
     with record.open("a") as file:
         for case in cases:
+            if case.name not in known and stored:
+                continue
             if case.name not in known:
                 known[case.name] = {**score(case, work)._asdict(), "gold": case.gold}
                 file.write(json.dumps(known[case.name]) + "\n")
