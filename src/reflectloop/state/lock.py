@@ -34,8 +34,10 @@ def hold_lock(folder: Path, purpose: str, *, wait: Callable[[str], None] | None 
         _sign(descriptor, purpose)
         yield
     finally:
-        os.close(around)
-        os.close(descriptor)
+        for held in (around, descriptor):
+            with contextlib.suppress(OSError):  # a process that is just being started may have a copy of it
+                fcntl.flock(held, fcntl.LOCK_UN)
+            os.close(held)
 
 
 def _take(descriptor: int, path: Path, wait: Callable[[str], None] | None) -> None:
@@ -83,15 +85,27 @@ def is_held(folder: Path) -> bool:
         inode = (folder / "lock").stat().st_ino
     except OSError:
         return False
-    try:
-        lines = Path("/proc/locks").read_text().splitlines()
-    except OSError:
-        lines = []
-    if not lines:  # hidden: believe the signature of a process that is alive
+    lines = _listed_locks()
+    if lines is None:  # hidden: believe the signature of a process that is alive
         pid = owner_pid(folder / "lock")
         return pid is not None and Path(f"/proc/{pid}").exists()
     words = (line.split() for line in lines)
     return any(line[1] == "FLOCK" and line[-3].endswith(f":{inode}") for line in words if "->" not in line)
+
+
+def _listed_locks() -> list[str] | None:
+    """Return the kernel's list of locks, or None where it is hidden: a lock of our own must be in it."""
+    own = os.memfd_create("list", os.MFD_CLOEXEC)
+    try:
+        fcntl.flock(own, fcntl.LOCK_SH)
+        lines = Path("/proc/locks").read_text().splitlines()
+        mine = f":{os.fstat(own).st_ino} "
+    except OSError:
+        return None
+    finally:
+        os.close(own)
+    others = [line for line in lines if not (mine in line and f" {os.getpid()} " in line)]
+    return others if len(others) < len(lines) else None
 
 
 def owner_pid(path: Path) -> int | None:

@@ -123,14 +123,20 @@ def open_folder(top: Path) -> Iterator[int]:
 def remove(top: Path) -> None:
     """Delete a folder with its content, whatever modes a command left there."""
     open_up(os.fspath(top), os.lstat(top), None)
-    for folder in walk(top, leave=lambda fd, name: os.rmdir(name, dir_fd=fd)):
+    for folder in walk(top, passing=(FileNotFoundError,), leave=_remove_empty):  # somebody else may remove it too
         for entry in folder.entries:
             with contextlib.suppress(FileNotFoundError):
                 if entry.is_dir(follow_symlinks=False):
                     open_up(entry.name, entry.stat(follow_symlinks=False), folder.fd)
                 else:
                     os.unlink(entry.name, dir_fd=folder.fd)
-    os.rmdir(top)
+    with contextlib.suppress(FileNotFoundError):
+        os.rmdir(top)
+
+
+def _remove_empty(fd: int, name: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.rmdir(name, dir_fd=fd)
 
 
 def open_up(name: str, status: os.stat_result, fd: int | None) -> None:
