@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import secrets as randomness
 import sys
 from pathlib import Path
@@ -176,6 +178,8 @@ def _check_stopped(scene: DemoStep, project: Path, stage: Path, say: Say) -> Non
 
 
 def _check_nowhere(secret: str, stage: Path) -> None:
-    for path in stage.rglob("*"):
-        if path.is_file() and secret.encode() in path.read_bytes():
-            raise Internal(f"demo: the secret was written to {path}")
+    for folder, _, names in os.walk(stage):  # passes over folders that are deleted in the background meanwhile
+        for path in (Path(folder, name) for name in names):
+            with contextlib.suppress(FileNotFoundError):
+                if path.is_file() and secret.encode() in path.read_bytes():
+                    raise Internal(f"demo: the secret was written to {path}")
