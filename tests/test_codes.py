@@ -259,7 +259,8 @@ def test_output_into_a_closed_pipe_is_no_fault(repo: Repo) -> None:
 
 
 def test_two_engines_in_one_project_never_mix(repo: Repo) -> None:
-    engines = [start(repo.path, "run", "--json", str(repo.steps("sleep 0.5"))) for _ in range(4)]
+    plan = str(repo.steps("sleep 0.5"))
+    engines = [start(repo.path, "run", "--json", plan) for _ in range(4)]
     told = [json.loads(engine.ended().stdout)["envelope"] for engine in engines]
     codes = sorted(envelope["error_code"] or "OK" for envelope in told)
     assert codes.count("OK") >= 1, told
