@@ -52,7 +52,7 @@ def fill(home: Path, root: Path, limit: int | None = None) -> tuple[int, int | N
 
 
 def test_the_last_answer_on_the_main_chain_counts(tmp_path: Path) -> None:
-    root = Path("/work/my.project")
+    root = Path("/code/my.project")
     assert fill(tmp_path, root) is None
     lines = [answer(1000), answer(5000), answer(90_000, isSidechain=True), '{"type": "user"}', "[]", '{"type": "assi']
     transcript(tmp_path, root, *lines)
