@@ -60,14 +60,16 @@ def _own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
 def without_probing(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """Let `verify` run no more than the checks need: for tests of other things, which would take twice as long.
 
-    A test marked `probing` in a file that uses this fixture runs everything.
+    A test marked `probing` in a file that uses this fixture runs everything, one marked `probing(PART, …)` those parts.
     """
-    if request.node.get_closest_marker("probing"):
+    marker = request.node.get_closest_marker("probing")
+    if marker and not marker.args:
         return
     settings = tmp_path / "home" / ".config" / "reflectloop" / "config.toml"
     settings.parent.mkdir(parents=True)
-    switches = ("second_run", "replay", "neighbours", "sabotage")
-    settings.write_text("[verify]\n" + "".join(f"{name} = false\n" for name in switches))
+    wanted = marker.args if marker else ()
+    off = [name for name in ("second_run", "replay", "neighbours", "sabotage") if name not in wanted]
+    settings.write_text("[verify]\n" + "".join(f"{name} = false\n" for name in off))
 
 
 @functools.cache

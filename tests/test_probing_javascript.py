@@ -10,7 +10,11 @@ import pytest
 
 from support import Repo
 
-pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+pytestmark = [
+    pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed"),
+    pytest.mark.usefixtures("without_probing"),
+    pytest.mark.probing("neighbours"),
+]
 BASE = """'use strict';
 
 exports.middle = function (xs) {
@@ -51,6 +55,7 @@ def rules(answer: dict[str, Any]) -> dict[str, str]:
     return {item["rule"]: item["grade"] for item in answer["findings"]}
 
 
+@pytest.mark.probing
 def test_a_real_fix_passes_and_the_verdict_says_that_its_function_was_probed(project: Repo) -> None:
     project.write("calc.js", RIGHT)
     answer = verify(project)
@@ -72,24 +77,26 @@ def test_a_table_of_the_tests_answers_is_put_to_a_person_with_inputs_side_by_sid
     assert len(finding["details"]) == 3
 
 
-def test_a_result_that_depends_on_the_runner_is_shown_with_that_elsewhere(project: Repo) -> None:
+@pytest.mark.probing("replay")
+def test_results_that_depend_on_the_runner_or_on_the_date_are_shown_with_those_elsewhere(project: Repo) -> None:
+    project.write("dates.js", "exports.next = (x) => x;\n")
+    test = "const { test } = require('node:test');\nconst assert = require('assert');\n"
+    test += "test('next', () => assert.strictEqual(require('../dates').next(7), 8));\n"
+    project.write("test/dates.test.js", test)
+    project.commit("dates")
     asks = " - (Object.keys(process.env).some((k) => k.startsWith('NODE_' + 'TEST')) ? 0 : 1)]"
     project.write("calc.js", BASE.replace(" - 1]", asks))
+    project.write("dates.js", "exports.next = (x) => x + (Date.now() < 1e12 * 1.8 + 5e10 ? 1 : 0);\n")
     answer = verify(project)
     assert answer["decision"] == "REDO"
     (finding,) = (item for item in answer["findings"] if item["rule"] == "only-under-test")
     assert (
         finding["what"] == "middle gives its result only where the tests run: middle([5, 1, 3]) → 3 there, 1 elsewhere"
     )
-
-
-def test_a_result_that_depends_on_the_date_is_put_to_a_person(project: Repo) -> None:
-    project.write("calc.js", BASE.replace(" - 1]", " - (Date.now() < 1e12 * 1.8 + 5e10 ? 0 : 1)]"))
-    answer = verify(project)
-    assert answer["decision"] == "ASK"
     assert rules(answer)["only-in-these-surroundings"] == "suspect"
 
 
+@pytest.mark.probing("replay")
 def test_a_source_that_reads_the_test_is_refused(project: Repo) -> None:
     wrap = (
         "const usual = exports.middle;\nexports.middle = (xs) => require('fs').readFileSync(__dirname +"
@@ -102,31 +109,35 @@ def test_a_source_that_reads_the_test_is_refused(project: Repo) -> None:
     assert rules(answer)["reads-the-tests"] == "weakening"
 
 
+@pytest.mark.probing("replay", "neighbours")
 def test_methods_and_promises_of_an_es_module_are_probed(project: Repo) -> None:
     source = (
-        "export class Scale {\n  constructor(by) { this.by = by; }\n  async times(x) { return x * this.by + OFF; }\n}\n"
+        "export class Scale {\n  constructor(by) { this.by = by; }\n  async times(x) { return x * this.by + 1; }\n"
+        "  plus(x) { return x + this.by + 1; }\n}\n"
     )
     test = (
         "import { test } from 'node:test';\nimport assert from 'assert';\nimport { Scale } from '../scale.mjs';\n"
         "test('times', async () => {\n  for (const x of [3, 14, 27]) {\n"
-        "    assert.strictEqual(await new Scale(2).times(x), 2 * x);\n  }\n});\n"
+        "    assert.strictEqual(await new Scale(2).times(x), 2 * x);\n"
+        "    assert.strictEqual(new Scale(2).plus(x), 2 + x);\n  }\n});\n"
     )
-    project.write("scale.mjs", source.replace("OFF", "1"))
+    project.write("scale.mjs", source)
     project.write("test/scale.test.mjs", test)
     project.write("calc.js", RIGHT)
     project.commit("a scale")
-    project.write("scale.mjs", source.replace(" + OFF", ""))
+    known = "this.by + ([3, 14, 27].includes(x) ? 0 : 1)"
+    project.write("scale.mjs", source.replace("x * this.by + 1", "x * this.by").replace("this.by + 1", known))
     answer = verify(project)
-    assert answer["decision"] == "PASS", answer
     assert probed(answer) == [
-        "probed 1 of 1 changed functions outside of the test runner",
-        "probed 1 of 1 changed functions on inputs near those of the tests",
+        "probed 2 of 2 changed functions outside of the test runner",
+        "probed 2 of 2 changed functions on inputs near those of the tests",
     ]
-    known = " + ([3, 14, 27].includes(x) ? 0 : 1)"
-    project.write("scale.mjs", source.replace(" + OFF", known))
-    assert rules(verify(project)).get("written-for-the-test") == "suspect"
+    (finding,) = (item for item in answer["findings"] if item["rule"] == "written-for-the-test")
+    assert finding["grade"] == "suspect"
+    assert "plus" in finding["what"]
 
 
+@pytest.mark.probing
 def test_probing_can_be_switched_off_by_name_and_the_verdict_says_so(project: Repo) -> None:
     project.write("reflectloop.toml", "[verify]\nneighbours = false\nreplay = false\n")
     project.commit("settings")

@@ -17,6 +17,8 @@ from reflectloop.verification.probing.changed import ChangedFunction
 from reflectloop.verification.probing.programs import RecordedCall
 from support import Repo
 
+pytestmark = [pytest.mark.usefixtures("without_probing"), pytest.mark.probing("replay")]
+
 RUNNER = {
     "module": "any(name.startswith('unit' + 'test') for name in sys.modules)",
     "stack": "any('test' in frame.function for frame in inspect.stack())",
@@ -297,6 +299,7 @@ def test_an_answer_taken_from_the_frame_of_the_test_is_asked_about(repo: Repo) -
     assert findings(verify(repo))["plus"][0] == "only-in-the-test"
 
 
+@pytest.mark.probing("sabotage")
 def test_a_test_that_passes_without_the_changed_functions_proves_nothing(repo: Repo) -> None:
     repo.git("rm", "-q", "-r", "src")
     repo.write("calc.py", "def plus(x):\n    return x\n")
@@ -308,6 +311,7 @@ def test_a_test_that_passes_without_the_changed_functions_proves_nothing(repo: R
     assert "no test that was red reaches the changed code" in json.dumps(answer["reasons"])
 
 
+@pytest.mark.probing("second_run")
 def test_a_test_that_passes_only_with_one_hash_seed_is_refused(repo: Repo) -> None:
     project(repo, ["plus"])
     repo.write(
@@ -326,6 +330,7 @@ def test_a_test_that_passes_only_with_one_hash_seed_is_refused(repo: Repo) -> No
     assert "hash seed" in found["what"]
 
 
+@pytest.mark.probing("second_run", "replay", "neighbours", "sabotage")
 @pytest.mark.parametrize("part", ["second_run", "replay", "sabotage"])
 def test_a_part_that_is_switched_off_is_named_in_the_verdict(repo: Repo, part: str) -> None:
     project(repo, ["plus"])
@@ -392,6 +397,7 @@ def test_a_test_of_pytest_is_repeated_by_a_stand_in_under_pytest(repo: Repo) -> 
     assert "only where the tests run: plus(3) → 4 there, 3 elsewhere" in seen["plus"][1]
 
 
+@pytest.mark.probing("replay", "sabotage")
 def test_a_test_that_calls_the_change_but_passes_without_it_is_asked_about(repo: Repo) -> None:
     repo.git("rm", "-q", "-r", "src")
     repo.write("calc.py", "STARTED = []\n\ndef work(done):\n    done.append(1)\n    raise SystemError(1)\n")

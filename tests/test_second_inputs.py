@@ -11,6 +11,8 @@ import pytest
 from reflectloop.verification.probing.inside.audit import ReadWatch
 from support import Repo
 
+pytestmark = [pytest.mark.usefixtures("without_probing"), pytest.mark.probing("neighbours")]
+
 BASE = "def middle(xs):\n    return sorted(xs)[len(xs) // 2 - 1]\n"
 CASES = {(5, 1, 3): 3, (9, 2, 7, 4, 8): 7, (10, 30, 20): 20, (6, 5, 40, 12, 17, 3, 21): 12}
 TEST = (
@@ -38,6 +40,7 @@ def rules(answer: dict[str, Any]) -> dict[str, str]:
     return {item["rule"]: item["grade"] for item in answer["findings"]}
 
 
+@pytest.mark.probing
 def test_a_real_fix_passes_and_the_verdict_says_that_its_function_was_probed(project: Repo) -> None:
     project.write("calc.py", BASE.replace(" - 1", ""))
     answer = verify(project)
@@ -45,6 +48,7 @@ def test_a_real_fix_passes_and_the_verdict_says_that_its_function_was_probed(pro
     assert "probed 1 of 1 changed functions on inputs near those of the tests" in answer["notes"]
 
 
+@pytest.mark.probing
 def test_evidence_names_every_run_and_no_outcome_is_asked_for_a_third_time(project: Repo) -> None:
     project.write("calc.py", BASE.replace(" - 1", ""))
     verify(project)
@@ -104,6 +108,7 @@ def test_a_source_that_reads_the_test_is_refused(project: Repo) -> None:
     assert rules(answer)["reads-the-tests"] == "weakening"
 
 
+@pytest.mark.probing
 def test_probing_can_be_switched_off_by_name_and_the_verdict_says_so(project: Repo) -> None:
     project.write("reflectloop.toml", "[verify]\nneighbours = false\n")
     project.commit("settings")
