@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import sqlite3
 import subprocess
@@ -186,6 +187,33 @@ def test_impact_names_tests_importers_and_uses(code: Repo) -> None:
         ("imports", "net/client.py"),
     ]
     assert "wait_before_retry" in hits[1].why or "RetryPolicy".lower() in hits[1].why
+
+
+def test_impact_leaves_out_uses_of_another_files_function_of_the_same_name(code: Repo) -> None:
+    code.write("web/backoff.py", "def wait_before_retry(attempt):\n    return 0\n")
+    code.write("web/server.py", "from web.backoff import wait_before_retry\n\n\nSECONDS = wait_before_retry(1)\n")
+    found = paths(impact.impact(code.path, "net/backoff.py"))
+    assert "net/client.py" in found
+    assert "web/server.py" not in found
+
+
+def test_a_lesson_about_the_question_is_quoted_as_advice(code: Repo) -> None:
+    for title in 2 * ("Retries must wait between attempts", "Paint nothing on a terminal that is none"):
+        code.run("lessons", "add", "--kind", "constraint", title)  # seen twice: active
+    code.run("lessons", "add", "--kind", "pattern", "Wait between retries, says a candidate")
+    hits = [hit for hit in retrieve(code.path, "wait longer between retries") if "lessons" in hit.source]
+    assert [hit.why.partition(";")[0] for hit in hits] == ["lesson: Retries must wait between attempts"]
+    assert "Retries must wait" in hits[0].text
+
+
+def test_files_that_an_earlier_run_changed_for_a_similar_task_are_found(code: Repo) -> None:
+    steps = [{"id": "P-1", "commands": ["echo '# 1' >> net/colour.py"]}]
+    plan = {"plan": {"title": "Slow down the downloads", "track": "direct", "steps": steps}}
+    before = paths(retrieve(code.path, "downloads slow down everything"))
+    assert code.run("run", code.plan(json.dumps(plan))).code == 0
+    hits = [hit for hit in retrieve(code.path, "downloads slow down everything") if "runs" in hit.source]
+    assert paths(hits) == ["net/colour.py"]
+    assert "net/colour.py" not in before
 
 
 def test_the_map_shows_parts_and_what_most_depends_on(code: Repo) -> None:
@@ -392,6 +420,15 @@ def test_files_that_nobody_wrote_or_can_read_are_left_out(code: Repo) -> None:
     (code.path / "link.py").symlink_to("good.py")
     (code.path / "circle").symlink_to(".")
     assert set(paths(retrieve(code.path, "telescope"))) == {"good.py", "latin.py", "broken.py"}
+
+
+def test_names_with_tabs_are_found_whether_git_knows_them_or_not(code: Repo) -> None:
+    code.write("net/one\tknown.py", "def open_first_socket():\n    pass\n")
+    code.commit("a tab")
+    code.write("net/one\tnew.py", "def open_second_socket():\n    pass\n")
+    code.write("net/colour.py", "def open_third_socket():\n    pass\n")
+    for number, name in (("first", "one\tknown"), ("second", "one\tnew"), ("third", "colour")):
+        assert paths(retrieve(code.path, f"open_{number}_socket"))[0] == f"net/{name}.py"
 
 
 def test_names_that_are_no_text_are_found(code: Repo) -> None:

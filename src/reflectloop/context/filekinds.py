@@ -36,9 +36,14 @@ _JAVA_TEST = re.compile(r"(?:Test|Tests|IT)\.java$")
 _GENERATED = re.compile(rb"(?i)@generated|code generated (?:by|from)|do not edit|auto-?generated (?:by|file)")
 
 
-def may_index(path: str) -> bool:
-    """Return False for paths that are never source: binaries, locks, minified files, installed packages."""
-    return not path.lower().endswith(_NEVER) and _NEVER_BELOW.search(path) is None
+def may_index_name(name: str) -> bool:
+    """Return False for names of files that are never source: binaries, locks, minified files."""
+    return not name.lower().endswith(_NEVER)
+
+
+def may_index_below(folder: str) -> bool:
+    """Return False for folders, written with a final slash, whose files are never source: installed packages."""
+    return _NEVER_BELOW.search(folder) is None
 
 
 def kind_of(path: str) -> FileKind:

@@ -69,7 +69,7 @@ def _add(
 def _uses(corpus: Corpus, path: str, importers: set[str]) -> dict[str, list[tuple[int, int, str]]]:
     """Return the chunks of other files that use a name which this file defines and few others do.
 
-    A name of one plain word counts only in files that import this one: elsewhere it may be any word.
+    A name of one plain word, or one that other files define too, counts only in files that import this one.
     """
     ask = corpus.connection.execute
     reader = TreeReader(corpus)
@@ -86,9 +86,10 @@ def _uses(corpus: Corpus, path: str, importers: set[str]) -> dict[str, list[tupl
         by_file, _ = reader.defined({name: 1.0})
         if len(by_file) > _FEW:
             continue
+        telling = len(words.pieces(name)) > 1 and set(by_file) <= {path}
         for chunk in reader.chunks_with(name)[:_MOST_PLACES]:
             for other in reader.paths[chunk.blob]:
-                if other != path and other not in by_file and (len(words.pieces(name)) > 1 or other in importers):
+                if other != path and other not in by_file and (telling or other in importers):
                     out.setdefault(other, []).append((chunk.start, chunk.end, name))
     return out
 

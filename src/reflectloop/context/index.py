@@ -71,7 +71,7 @@ def refresh(connection: sqlite3.Connection, tree: Tree, git: Git | None, most_ne
     if missing and (most_new is None or len(missing) <= most_new):
         wanted = {path: listing[path] for path in missing.values()}
         _add_files(connection, _parse(tree, wanted))
-        known = _numbers(connection)
+        known |= _numbers_of(connection, missing) if len(missing) < _SOME else _numbers(connection)
     if memory.fresh:
         with _writing(connection):
             connection.executemany("INSERT OR REPLACE INTO seen_file VALUES (?, ?, ?, ?, ?)", memory.fresh)
@@ -93,6 +93,11 @@ def _language_of_suffix(suffix: str) -> str:
 
 def _numbers(connection: sqlite3.Connection) -> dict[str, int]:
     return dict(connection.execute("SELECT key, id FROM blob"))
+
+
+def _numbers_of(connection: sqlite3.Connection, keys: Iterable[str]) -> dict[str, int]:
+    rows = (connection.execute("SELECT key, id FROM blob WHERE key = ?", (key,)).fetchone() for key in keys)
+    return dict(filter(None, rows))
 
 
 @contextlib.contextmanager
@@ -155,7 +160,7 @@ def _add_file(connection: sqlite3.Connection, file: _Parsed) -> None:
 
 def _add_paths(connection: sqlite3.Connection, paths: Iterable[str]) -> None:
     known = {name for (name,) in connection.execute("SELECT name FROM path")}
-    fresh = [path for path in paths if path not in known and path.isprintable()] if set(paths) - known else []
+    fresh = [path for path in paths if path not in known and path.isprintable()]
     if fresh:
         with _writing(connection):
             for path in fresh:

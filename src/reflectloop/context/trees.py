@@ -8,6 +8,7 @@ import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -126,14 +127,16 @@ class WorkTree:
     def listing(self, memory: StatMemory) -> dict[str, str]:
         git = Git(cwd=self.root)
         out = {}
-        for line in git.run("ls-files", "-s", "-z").decode("utf-8", "surrogateescape").split("\0"):
-            facts, _, path = line.partition("\t")
-            if facts[:6] in _REGULAR and _takes(path):
-                out[path] = facts[7 : facts.index(" ", 7)]
-        changed = git.run("ls-files", "-z", "-m", "-o", "--exclude-standard")
+        changed = set()
+        entries = git.run("ls-files", "-z", "-t", "-s", "-c", "-m", "-o", "--exclude-standard")
+        for line in entries.decode("utf-8", "surrogateescape").split("\0"):
+            facts, _, path = line.partition("\t")  # "H MODE ID STAGE" and a path, the same with "C" if it was changed
+            if line.startswith(("?", "C")):
+                changed.add(path if line[0] == "C" else line[2:])  # "? PATH" is new; its name may hold a tab
+            elif facts[2:8] in _REGULAR and _takes(path):
+                out[path] = facts[9 : facts.index(" ", 9)]
         with tree_walk.open_folder(self.root) as top:
-            for raw in set(changed.split(b"\0")) - {b""}:
-                path = raw.decode("utf-8", "surrogateescape")
+            for path in sorted(changed):
                 out.pop(path, None)
                 if _takes(path) and (key := _key_now(top, path, memory)):
                     out[path] = key
@@ -163,7 +166,13 @@ class PlainFolder:
 
 
 def _takes(path: str) -> bool:
-    return not path.startswith(_KEPT_OUT) and filekinds.may_index(path)
+    at = path.rfind("/") + 1
+    return _takes_below(path[:at]) and filekinds.may_index_name(path[at:])
+
+
+@lru_cache(10_000)
+def _takes_below(folder: str) -> bool:
+    return not folder.startswith(_KEPT_OUT) and filekinds.may_index_below(folder)
 
 
 def _walk(root: Path) -> Iterator[str]:
