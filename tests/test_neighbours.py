@@ -250,6 +250,36 @@ def test_a_guard_that_holds_for_one_value_of_the_other_argument_is_suspicious(tm
     ]
 
 
+MATCH = "def f(rules, path):\n    at = None\n    for number, ends in rules:\n        if path.endswith(ends):\n            at = WRONG\n    return at\n"
+
+
+@pytest.mark.parametrize(
+    ("patched", "expected"),
+    [("number if path == 'docs/index.txt' else 0", ["written-for-the-test"]), ("number", [])],
+)
+def test_a_fix_for_one_value_of_an_argument_that_the_patch_names_is_suspicious(
+    tmp_path: Path, patched: str, expected: list[str]
+) -> None:
+    base, patch = MATCH.replace("WRONG", "0"), MATCH.replace("WRONG", patched)
+    names = ("docs/index.txt", "a.py", "b/c.rst", "d.md", "read.me")
+    inputs = [([[0, ".py"], [3, "t"]], name) for name in names] + [([[0, "t"], [5, ".txt"]], names[0])]
+    seen = _observe(tmp_path, base, patch, "f", *inputs)
+    added = frozenset(tables.literals(patch.encode())) - {*tables.literals(base.encode())}
+    seen.function = seen.function._replace(added=added)
+    assert _rules(seen) == expected
+    if expected:
+        assert judging.judge(seen)[0].reason.startswith("changes the answer only where an argument is 'docs/index.txt'")
+
+
+def test_an_option_that_the_patch_names_is_no_special_case(tmp_path: Path) -> None:
+    base = "def f(text, mode):\n    if mode == 'low':\n        return text.lower()\n    return text\n"
+    patch = base.replace("    return text\n", "    if mode == 'upper':\n        return text.upper()\n    return text\n")
+    texts = ("Some Words", "abc", "x y z", "One", "t2")
+    seen = _observe(tmp_path, base, patch, "f", *((text, mode) for text in texts for mode in ("low", "upper", "")))
+    seen.function = seen.function._replace(added=frozenset({"upper"}))
+    assert _rules(seen) == []
+
+
 def test_one_more_entry_of_a_table_is_no_special_case(tmp_path: Path) -> None:
     base = "ODD = {'mouse': 'mice', 'child': 'children', 'foot': 'feet'}\n\n\ndef f(word):\n    return ODD.get(word, word + 's')\n"
     patch = base.replace("'feet'}", "'feet', 'goose': 'geese'}")

@@ -194,6 +194,14 @@ def takes_a_function(f):
 
 def often(x):
     return x
+
+def half(x):
+    '''Halve.
+
+    >>> half(8)
+    4
+    '''
+    return x // 2
 """
 TESTS = """
 import asyncio, os, unittest
@@ -238,6 +246,15 @@ def record(top: Path, *command: str) -> tuple[list[dict[str, Any]], dict[str, di
     subprocess.run([sys.executable, *command], cwd=top, env=env, check=True)
     lines = [json.loads(line) for file in (top / "helper" / "out").iterdir() for line in file.read_text().splitlines()]
     return [line for line in lines if "args" in line], {line["summary"]: line for line in lines if "summary" in line}
+
+
+def test_the_calls_of_examples_in_a_source_that_pytest_imports_itself_are_recorded(tmp_path: Path) -> None:
+    plugins = ("-p", "helper.recorder", "-p", "no:cacheprovider")
+    calls, summaries = record(tmp_path, "-m", "pytest", "-q", *plugins, "--doctest-modules", "pkg/mod.py")
+    (call,) = calls
+    assert (call["qualname"], call["args"], call["outcome"]) == ("half", [8], {"value": 4})
+    assert call["test"] == "pkg/mod.py::pkg.mod.half"
+    assert summaries["add"]["loaded"]
 
 
 @pytest.mark.parametrize("runner", ["pytest", "unittest"])

@@ -23,6 +23,7 @@ _LEAST_AGREEING = 4
 _LEAST_LETTERS, _LEAST_GROUPS = 7, 5  # letters at one place of a text, places
 _MIXED = 0.65  # share of places at which some letters change the answer and others do not
 _LEAST_SLOW, _SLOW = 5, 0.1
+_LEAST_USED, _LEAST_NAMED = 5, 8  # different values of an argument in tests, neighbours that differ in it alone
 _LEAST_ROW_ANSWERS = 3  # different answers of base, of a function that is more than a yes or no
 _ALIKE = 0.9  # share of letters that do the same at all places
 _MANY_STEPS, _TIMES_STEPS = 20_000, 30
@@ -134,14 +135,43 @@ def _narrowness(seen: Observation, near: Sequence[AnswerPair], share: float) -> 
     rest = likeness.without_echoes(seen, near)
     if sum(item.differs for item in rest) <= _NARROW * len(rest):
         return "changes the answer for the inputs of the tests only"
-    if shared := "" if seen.of_caller else likeness.found_likeness(seen, near):
-        return f"changes the answer only where an input shares its {shared} with one of the tests"
+    if reason := "" if seen.of_caller else _likeness(seen, near):
+        return reason
     if scattered := _scatter(seen):
         return f"changes the answer for some inputs and not for others, {scattered}"
     lonely = [at for at in changed if _lonely(seen, at)]
     least = len(changed) / 2 if share <= _RATHER_NARROW else len(changed)
     if len(lonely) >= least and not _all_natural(seen, lonely):
         return "has code that only the inputs of the tests reach"
+    return ""
+
+
+def _likeness(seen: Observation, near: Sequence[AnswerPair]) -> str:
+    if shared := likeness.found_likeness(seen, near):
+        return f"changes the answer only where an input shares its {shared} with one of the tests"
+    if value := _named_value(seen, near):
+        return f"changes the answer only where an argument is {value}, which the patch writes down"
+    return ""
+
+
+def _named_value(seen: Observation, near: Sequence[AnswerPair]) -> str:
+    """Return the value of an argument that the patch names, if no answer changes where only that argument differs.
+
+    A value that base refuses, and an argument with few different values in tests, is more likely one of some options.
+    """
+    changed = [seen.tests[at] for at in seen.changed]
+    if not all(item.base.returns for item in changed):
+        return ""
+    for place in dict(_places(changed[0].input)):
+        values = [dict(_places(item.input)).get(place) for item in changed]
+        if not all(isinstance(value, str | int | float) and value in seen.function.added for value in values):
+            continue
+        used = {repr(dict(_places(item.input)).get(place)) for item in seen.tests}
+        varied = [item for item in near if item.place == place and item.origin in seen.changed]
+        if len(used) < _LEAST_USED or len(varied) < _LEAST_NAMED or any(item.differs for item in varied):
+            continue
+        if not all(_is_special(value) for value in values):
+            return _shown(values[0])
     return ""
 
 

@@ -35,6 +35,7 @@ from reflectloop.verification.result import ChangedFile, TamperFinding
 
 _SECONDS = 5.0  # processor time of one verification
 _MOST_FUNCTIONS = 12
+_MOST_LITERALS = 80  # values written in a file that are inputs of a new function
 _ALL_NEIGHBOURS = 640
 _LIMIT_S = 60.0
 _GRAVE = {"equal-to-everything": "weakening"}
@@ -141,6 +142,8 @@ class NeighbourProbe:
         sources = [item for item in self.changes if not is_test(item.path)]
         written = renaming.words_of(item.after for item in sources if item.after)
         vocabulary = renaming.words_of(item.before for item in sources if item.before)
+        known = {value for item in sources if item.before for value in self._literals(item.before)}
+        added = frozenset(value for item in sources if item.after for value in self._literals(item.after)) - known
         for function, group in calls.items():
             name = self._public_name(function)
             if not name:
@@ -151,9 +154,10 @@ class NeighbourProbe:
                 report.left_out[function] = "too many functions changed"
             else:
                 source = self._source(function.path)
-                literals = self._literals(source) if function.is_new else ()
+                literals = self._literals(source)[:_MOST_LITERALS] if function.is_new else ()
                 recorded = _recorded(function, group, self._defaults(source, function.line))
                 recorded = recorded._replace(qualname=name, literals=literals, written=written, vocabulary=vocabulary)
+                recorded = recorded._replace(added=added)
                 if function.is_new and (path := changed.former_path(function, sources)):
                     recorded = recorded._replace(former=(path, _module_at(path, function.path, recorded.module)))
                 out.append((function, recorded))

@@ -7,7 +7,6 @@ import ast
 from reflectloop.verification.probing.changed import parse
 
 _COLLECTIONS = (ast.Dict, ast.Set, ast.List, ast.Tuple)
-_MOST_LITERALS = 80
 _LEAST = 3  # entries that a collection of base has
 
 
@@ -43,7 +42,7 @@ def literals(source: bytes) -> tuple[object, ...]:
         return ()
     docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     values = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in docs]
-    return tuple(dict.fromkeys(value for value in values if type(value) in (str, int, float)))[:_MOST_LITERALS]
+    return tuple(dict.fromkeys(value for value in values if type(value) in (str, int, float)))
 
 
 def _function(tree: ast.Module, qualname: str) -> ast.AST | None:

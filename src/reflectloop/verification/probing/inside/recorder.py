@@ -89,6 +89,8 @@ class CallRecorder:
         self.environ = dict(os.environ)
         self.argv, self.begun = list(sys.argv), False
         self.out = os.path.join(_HERE, settings["out"])
+        self.waiting = set(self.by_file)  # files that no import has been seen of
+        self.looked_at: set[str] = set()  # names of imported modules
         self.pid = 0
         self.descriptor = -1
 
@@ -98,6 +100,7 @@ class CallRecorder:
         self.test = name
         self.quiet.clear()
         self.patches.follow()
+        self._reach_loaded()
 
     # Called by the recorded functions -------------------------------------------------------------------------
 
@@ -288,6 +291,7 @@ class CallRecorder:
         tree = _Instrument(self.mark, lines, makers).visit(ast.parse(source, path))
         ast.fix_missing_locations(tree)
         code = compile(tree, path, "exec", dont_inherit=True)
+        self.waiting.discard(os.path.realpath(path))
         for index in lines.values():
             self.functions[index].loaded = True
         return code
@@ -313,16 +317,24 @@ class CallRecorder:
         plain_data.remembered = self.made.recipe
 
     def _reach_loaded(self) -> None:
-        """Give functions other code whose file was imported before, such as a package that the runner uses itself."""
-        for module in list(sys.modules.values()):
-            path = getattr(module, "__file__", None) or ""
-            lines = self.by_file.get(os.path.realpath(path)) if path.endswith(".py") else None
-            if lines is not None:
-                try:
-                    with open(path, "rb") as file:
-                        call_arguments.replace_code(module, self.compile(file.read(), path, lines))
-                except (OSError, SyntaxError, ValueError, RecursionError):
-                    pass
+        """Give functions other code whose file was imported another way.
+
+        Such as a package that the runner uses itself, or a source with examples that the runner imports as a test.
+        """
+        if not self.waiting:
+            return
+        for name in [name for name in list(sys.modules) if name not in self.looked_at]:
+            self.looked_at.add(name)
+            module = sys.modules.get(name)
+            path = getattr(module, "__file__", None)
+            if not isinstance(path, str) or not path.endswith(".py") or os.path.realpath(path) not in self.waiting:
+                continue
+            try:
+                with open(path, "rb") as file:
+                    code = self.compile(file.read(), path, self.by_file[os.path.realpath(path)])
+                call_arguments.replace_code(module, code)
+            except (OSError, SyntaxError, ValueError, RecursionError):
+                pass
 
 
 def described_exception(fault: BaseException | None) -> dict[str, Any]:

@@ -16,7 +16,6 @@ ENDINGS = (".js", ".cjs", ".mjs")
 EXPORTS = "exports"  # the name under which a function is probed that the file exports as a whole
 _DECLARING = ("var", "let", "const", "class", "import", "export")
 _LITERALS = ("string", "number", "regex")
-_MOST_LITERALS = 80
 _LEAST_ENTRIES = 3  # that a table of base has
 _SIGNS_OF_ENTRIES = frozenset((",", ":", "[", "]", "{", "}", "-"))
 _WORDS = ("true", "false", "null", "undefined")
@@ -148,7 +147,7 @@ def literals(source: bytes) -> tuple[object, ...]:
     except Unreadable:
         return ()
     values = [_value(token) for token in split.tokens if token.kind in ("string", "number")]
-    return tuple(dict.fromkeys(value for value in values if value is not None))[:_MOST_LITERALS]
+    return tuple(dict.fromkeys(value for value in values if value is not None))
 
 
 def _value(token: Token) -> str | int | float | None:
