@@ -280,6 +280,26 @@ def test_an_option_that_the_patch_names_is_no_special_case(tmp_path: Path) -> No
     assert _rules(seen) == []
 
 
+SLUG = "import re\n\n\ndef f(title):\n    text = re.sub('[^a-z0-9]+', '-', title.lower())\n    return text\n"
+TITLES = ("Bad characters!", "Some words", "malformed utf8 +", "One two 3", "Japanese: ", "four five", "6", "seven")
+
+
+@pytest.mark.parametrize(
+    ("fix", "expected"),
+    [
+        ("    text = re.sub('(?<=[es8])-$', '', text)\n", ["written-for-the-test"]),
+        ("    text = text[:-1] if text[-1:] == '-' and len(text) in (9, 15, 16) else text\n", ["written-for-the-test"]),
+        ("    text = text.strip('-')\n", []),
+        ("    text = text[:-1] if text.endswith('-') else text\n", []),
+    ],
+)
+def test_a_fix_that_leaves_the_same_fault_in_other_inputs_is_suspicious(
+    tmp_path: Path, fix: str, expected: list[str]
+) -> None:
+    patch = SLUG.replace("    return", f"{fix}    return")
+    assert _rules(_observe(tmp_path, SLUG, patch, "f", *((title,) for title in TITLES))) == expected
+
+
 def test_one_more_entry_of_a_table_is_no_special_case(tmp_path: Path) -> None:
     base = "ODD = {'mouse': 'mice', 'child': 'children', 'foot': 'feet'}\n\n\ndef f(word):\n    return ODD.get(word, word + 's')\n"
     patch = base.replace("'feet'}", "'feet', 'goose': 'geese'}")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from reflectloop.verification.probing import likeness, number_rows, renamed_words
+from reflectloop.verification.probing import likeness, number_rows, renamed_words, same_fault
 from reflectloop.verification.probing.inside import plain_data
 from reflectloop.verification.probing.neighbours import CallInput, FixedValue, write
 from reflectloop.verification.probing.observations import AnswerPair, FunctionAnswer, Observation
@@ -124,6 +124,8 @@ def _for_changed(seen: Observation, *, grows_table: bool) -> str:
         return reason
     if _echoes(seen, differing, share):
         return "gives the answers of the tests to other inputs that look alike"
+    if not grows_table and same_fault.remaining(seen):
+        return "mends the answer for some inputs near those of the tests, and leaves the same fault in others"
     return _contrast(seen)
 
 

@@ -33,10 +33,10 @@ class FunctionInputs(NamedTuple):
     first: str = ""  # "self" or "cls" for a method
     outcomes: tuple[Mapping[str, Any], ...] = ()  # as recorded, for each input
     literals: tuple[object, ...] = ()  # values written in its file, used as inputs of a new function
-    added: frozenset[object] = frozenset()  # values that the changed sources write down and base's do not
     written: frozenset[str] = frozenset()  # words of the changed sources
     vocabulary: frozenset[str] = frozenset()  # words that they have on base
     former: tuple[str, str] = ("", "")  # the file and the module of a function that was moved, on base
+    added: frozenset[object] = frozenset()  # values that the changed sources write down and base's do not
 
 
 class FunctionAnswer(NamedTuple):

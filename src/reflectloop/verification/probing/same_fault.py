@@ -1,0 +1,94 @@
+"""Tell whether the fault that a patch mends at the tests' inputs stays in inputs near them. Pure.
+
+The fault is a mark in base's wrong answers that no right answer of the tests has, such as a separator that is left over
+at the end of a text. A fix by a rule that happens to hold for the tests' inputs mends some of the inputs near them and
+leaves the same fault in others.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from reflectloop.verification.probing.observations import AnswerPair, FunctionAnswer, Observation
+
+_LEAST_RIGHT = 5  # texts in right answers, none of which has the mark
+_LEAST_LEFT, _SHARE_LEFT = 4, 0.15  # inputs with the fault that keep it
+_LONGEST = 3  # letters of a mark at an end of a text; a longer one is more than a fault
+_BEGINNING = 2  # letters of a rest that was cut off
+
+
+class Mark(NamedTuple):
+    """Some signs at one place of a text, none of them a letter or a digit."""
+
+    where: str  # begins, ends or has
+    signs: str
+
+    def is_in(self, text: str) -> bool:
+        if self.where == "has":
+            return self.signs in text
+        return text.startswith(self.signs) if self.where == "begins" else text.endswith(self.signs)
+
+
+def remaining(seen: Observation) -> list[AnswerPair]:
+    """Return the inputs near the tests' that keep the fault, if others lose it and they are too many for chance."""
+    for mark, origins in _marks(seen).items():
+        near = [item for item in seen.telling if item.origin in origins]
+        faulty = [item for item in near if _has(item.base, mark) and not _is_given(seen, item, mark)]
+        kept = [item for item in faulty if _has(item.patch, mark)]
+        if _LEAST_LEFT <= len(kept) < len(faulty) and len(kept) >= _SHARE_LEFT * len(faulty):
+            return kept
+    return []
+
+
+def _marks(seen: Observation) -> dict[Mark, set[int]]:
+    """Return the marks of wrong answers of base that no right answer has, with the numbers of the changed tests."""
+    right = [text for item in seen.tests for text in _texts(item.patch)]
+    out: dict[Mark, set[int]] = {}
+    for at in seen.changed if len(right) >= _LEAST_RIGHT else ():
+        before, after = _texts(seen.tests[at].base), _texts(seen.tests[at].patch)
+        if len(before) == len(after):
+            for wrong, mended in zip(before, after, strict=True):
+                for mark in _removed(wrong, mended):
+                    out.setdefault(mark, set()).add(at)
+    return {mark: origins for mark, origins in out.items() if not any(map(mark.is_in, right))}
+
+
+def _removed(wrong: str, mended: str) -> Iterator[Mark]:
+    """Yield the marks of what the second text does not have of the first."""
+    beginning = wrong[: len(wrong) - len(os.path.commonprefix([wrong[::-1], mended[::-1]]))]
+    end = wrong[len(os.path.commonprefix([wrong, mended])) :]
+    for mark in (Mark("begins", beginning), Mark("ends", end), Mark("has", end[:_BEGINNING])):
+        long_enough = len(mark.signs) == _BEGINNING if mark.where == "has" else 0 < len(mark.signs) <= _LONGEST
+        if wrong != mended and long_enough and not any(map(str.isalnum, mark.signs)):
+            yield mark
+
+
+def _is_given(seen: Observation, item: AnswerPair, mark: Mark) -> bool:
+    """Return True if the mark may come from the input, where the test's input has none."""
+    return any(map(mark.is_in, _inputs(item))) and not any(map(mark.is_in, _inputs(seen.tests[item.origin])))
+
+
+def _inputs(item: AnswerPair) -> Sequence[str]:
+    values = (*item.input.args, *item.input.kwargs.values())
+    return [value for value in values if isinstance(value, str)]
+
+
+def _has(answer: FunctionAnswer, mark: Mark) -> bool:
+    return any(map(mark.is_in, _texts(answer)))
+
+
+def _texts(answer: FunctionAnswer) -> list[str]:
+    """Return all texts in an answer, in their order."""
+    out: list[str] = []
+    todo = [answer.outcome.get("value"), answer.outcome.get("after")]
+    while todo:
+        value = todo.pop()
+        if isinstance(value, str):
+            out.append(value)
+        elif isinstance(value, list):
+            todo.extend(reversed(value))
+        elif isinstance(value, dict):
+            todo.extend(reversed(value.values()))
+    return out
