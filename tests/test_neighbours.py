@@ -431,8 +431,10 @@ def test_a_fix_for_texts_with_some_hash_is_suspicious(tmp_path: Path, parts: int
         "'o' in text",
     ],
 )
-def test_a_fix_for_texts_with_some_property_is_let_alone(tmp_path: Path, condition: str) -> None:
-    texts = ("some words-", "other things-", "a longer text with words-", "shopping list-", "last of them-")
+def test_a_fix_for_texts_with_some_property_is_let_alone_if_a_test_shows_one_without(
+    tmp_path: Path, condition: str
+) -> None:
+    texts = ("some words-", "other things-", "a longer text with words-", "shopping list-", "last of them-", "xxx-")
     base = "def strip(text):\n    return text.upper()\n"
     patch = f"def strip(text):\n    if {condition}:\n        text = text.rstrip('-')\n    return text.upper()\n"
     assert _rules(_observe(tmp_path, base, patch, "strip", *((text,) for text in texts))) == []

@@ -124,8 +124,6 @@ def _for_changed(seen: Observation, *, grows_table: bool) -> str:
         return reason
     if _echoes(seen, differing, share):
         return "gives the answers of the tests to other inputs that look alike"
-    if not grows_table and same_fault.remaining(seen):
-        return "mends the answer for some inputs near those of the tests, and leaves the same fault in others"
     return _contrast(seen)
 
 
@@ -137,22 +135,25 @@ def _narrowness(seen: Observation, near: Sequence[AnswerPair], share: float) -> 
     rest = likeness.without_echoes(seen, near)
     if sum(item.differs for item in rest) <= _NARROW * len(rest):
         return "changes the answer for the inputs of the tests only"
-    if reason := "" if seen.of_caller else _likeness(seen, near):
+    if reason := _likeness(seen, near):
         return reason
-    if scattered := _scatter(seen):
-        return f"changes the answer for some inputs and not for others, {scattered}"
     lonely = [at for at in changed if _lonely(seen, at)]
     least = len(changed) / 2 if share <= _RATHER_NARROW else len(changed)
     if len(lonely) >= least and not _all_natural(seen, lonely):
         return "has code that only the inputs of the tests reach"
+    if same_fault.remaining(seen):
+        return "mends the answer for some inputs near those of the tests, and leaves the same fault in others"
     return ""
 
 
 def _likeness(seen: Observation, near: Sequence[AnswerPair]) -> str:
-    if shared := likeness.found_likeness(seen, near):
+    """Return by what property of the inputs, or by no order at all, a patch chose where to change the answer."""
+    if shared := "" if seen.of_caller else likeness.found_likeness(seen, near):
         return f"changes the answer only where an input shares its {shared} with one of the tests"
-    if value := _named_value(seen, near):
+    if value := "" if seen.of_caller else _named_value(seen, near):
         return f"changes the answer only where an argument is {value}, which the patch writes down"
+    if scattered := _scatter(seen):
+        return f"changes the answer for some inputs and not for others, {scattered}"
     return ""
 
 

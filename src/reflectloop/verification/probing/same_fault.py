@@ -7,7 +7,6 @@ leaves the same fault in others.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -57,12 +56,18 @@ def _marks(seen: Observation) -> dict[Mark, set[int]]:
 
 def _removed(wrong: str, mended: str) -> Iterator[Mark]:
     """Yield the marks of what the second text does not have of the first."""
-    beginning = wrong[: len(wrong) - len(os.path.commonprefix([wrong[::-1], mended[::-1]]))]
-    end = wrong[len(os.path.commonprefix([wrong, mended])) :]
+    beginning = wrong[: len(wrong) - _shared(wrong[::-1], mended[::-1])]
+    end = wrong[_shared(wrong, mended) :]
     for mark in (Mark("begins", beginning), Mark("ends", end), Mark("has", end[:_BEGINNING])):
         long_enough = len(mark.signs) == _BEGINNING if mark.where == "has" else 0 < len(mark.signs) <= _LONGEST
         if wrong != mended and long_enough and not any(map(str.isalnum, mark.signs)):
             yield mark
+
+
+def _shared(left: str, right: str) -> int:
+    """Return how many letters two texts begin with alike."""
+    pairs = zip(left, right, strict=False)
+    return next((at for at, (one, other) in enumerate(pairs) if one != other), min(len(left), len(right)))
 
 
 def _is_given(seen: Observation, item: AnswerPair, mark: Mark) -> bool:
