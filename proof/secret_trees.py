@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import secrets
 import string
 import subprocess
@@ -14,6 +15,7 @@ import sys
 import tarfile
 import tempfile
 import time
+import urllib.parse
 import urllib.request
 from collections import Counter
 from pathlib import Path
@@ -45,7 +47,6 @@ and signatures of requests, boundaries of forms, public pins, words, `username:p
 off after a line. None is a credential. That was judged by reading; the last claim for each tree only guards what was
 left."""
 _INDEX = "https://pypi.org/simple/{}/"
-_JSON = {"Accept": "application/vnd.pypi.simple.v1+json"}
 _ALNUM = string.ascii_letters + string.digits
 _HEX = string.digits + "abcdef"
 
@@ -57,11 +58,11 @@ def fresh(letters: str, size: int) -> str:
 def fetch_sources(folder: Path) -> None:
     folder.mkdir(parents=True)
     for name, version in SOURCES.items():
-        asked = urllib.request.Request(_INDEX.format(name), headers=_JSON)  # noqa: S310 - the index is named above
-        with urllib.request.urlopen(asked, timeout=60) as answer:  # noqa: S310
-            listed = json.load(answer)["files"]
-        wanted = [one for one in listed if one["filename"].endswith(f"-{version}.tar.gz")]
-        with urllib.request.urlopen(wanted[0]["url"], timeout=120) as answer:  # noqa: S310
+        index = _INDEX.format(name)
+        with urllib.request.urlopen(index, timeout=60) as answer:  # noqa: S310 - the index is named above
+            links = re.findall(r'href="([^"#]+)', answer.read().decode())
+        wanted = [link for link in links if link.endswith(f"-{version}.tar.gz")]
+        with urllib.request.urlopen(urllib.parse.urljoin(index, wanted[0]), timeout=120) as answer:  # noqa: S310
             raw = answer.read()
         with tarfile.open(fileobj=io.BytesIO(raw)) as archive:
             archive.extractall(folder, filter="data")

@@ -189,3 +189,43 @@ def test_a_repeated_value_is_one_finding_with_all_its_lines(repo: Repo) -> None:
 
 def test_keywords_of_a_lesson_are_no_secrets() -> None:
     assert not SCAN.scan(b'keywords: ["RLOP-20261116-9cd211", "1"]\n')
+
+
+_UUID_SECRETS = (
+    'api_key = "{uuid}"',
+    "CONSUL_HTTP_TOKEN={uuid}",
+    '"client_secret": "{uuid}"',
+    'licence_key = "{uuid}"',
+    "InstrumentationKey={uuid};",
+    "VAULT_SECRET_ID={uuid}",
+    'SetAuthToken("{uuid}")',
+)
+_UUID_IDENTIFIERS = (
+    'key = "{uuid}"',
+    'idempotency_key = "{uuid}"',
+    'object_key: "{uuid}"',
+    'session = "{uuid}"',
+    "VAULT_ROLE_ID={uuid}",
+    'secret_arn = "arn:aws:x:{uuid}"',
+    "WHERE id = '{uuid}'",
+    "  - {uuid}",
+    'UUID("{uuid}")',
+    "correlation: {uuid}",
+)
+
+
+@pytest.mark.parametrize("text", _UUID_SECRETS)
+def test_a_uuid_after_the_name_of_a_secret_is_found(text: str) -> None:
+    assert rules(fill_sample(text, text), SCAN)
+
+
+@pytest.mark.parametrize("text", _UUID_IDENTIFIERS)
+def test_a_uuid_after_the_name_of_an_identifier_is_none(text: str) -> None:
+    assert not rules(fill_sample(text, text), SCAN)
+
+
+def test_a_number_is_a_password_only_under_its_name_and_if_it_is_not_counted() -> None:
+    drawn = "".join(random.Random(5).sample(string.digits, 10))
+    assert rules(f"'password': '{drawn}'", SCAN)
+    assert not rules(f"'token': '{drawn}'", SCAN)
+    assert not any(rules(f"password = '{number}'", SCAN) for number in ("12345678", "98765432", "11112222"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import re
 import string
 from functools import lru_cache
@@ -16,6 +17,8 @@ THRESHOLD = 1.8  # chosen from the curve in docs/secrets.md
 _LONGEST = 512
 _MIN_WEAK_VALUE = 8  # characters; the least length of a value with a weak name
 _STRONG_NAME = 1.0  # a name below this weight is weak
+_NUMBER_PENALTY = 1.5  # of a value without letters
+_DIGITS_OF_PASSWORD = range(8, 21)
 
 _NAME_BEGINS = patterns.lazy(rb"[\w.$@-]*\Z")
 _NAME_ENDS = patterns.lazy(rb"[^\w]*([\w.$-]*)")
@@ -24,8 +27,9 @@ _SECRETS = frozenset("secret secrets token tokens apikey credential credentials 
 _WEAK_NAMES = frozenset("key keys auth api session cookie sid signature login oauth authorization sign".split())
 _SIGNATURES = frozenset("signature signatures sig sign".split())
 _KEY_KINDS = frozenset(
-    "api access private secret auth encryption signing client account service master app application license deploy "
-    "consumer shared storage admin subscription web server user hmac aes session webhook read write integration".split()
+    "api access private secret auth encryption signing client account service master app application license licence "
+    "activation serial instrumentation deploy consumer shared storage admin subscription web server user hmac aes "
+    "session webhook read write integration".split()
 )
 _ENDINGS = (
     "password",
@@ -51,7 +55,7 @@ _DESCRIPTIVE_NAMES = frozenset(
     "parameter param params parser reader writer model module package prefix suffix separator ref reference "
     "resolver generator factory controller helper request response result option options config settings test "
     "tests require requires requirement requirements extra extras alg algs algorithms alphabet boundary locale icon "
-    "startswith endswith contains icontains iexact exact keyword keywords".split()
+    "startswith endswith contains icontains iexact exact keyword keywords arn".split()
 )
 _BINARY = patterns.lazy(rb"[\x00-\x1f\x7f]|[\x80-\xbf]{4}|[\xc0-\xff]{2}")
 _VARIABLE = patterns.lazy(rb"^[A-Z][A-Z0-9]*_[A-Z0-9_]+\Z")
@@ -123,6 +127,14 @@ def weight_of_value(value: bytes, *, quoted: bool) -> float:
     return weight
 
 
+def _is_pin(name: bytes, value: bytes) -> bool:
+    """Return True if the value of a password is a number that is neither counted up or down nor of few digits."""
+    if len(value) not in _DIGITS_OF_PASSWORD or not value.isdigit() or len(set(value)) < len(value) // 2:
+        return False
+    steps = {(after - before) % 10 for before, after in itertools.pairwise(value)}
+    return len(steps) > 2 and bool(_PASSWORDS & set(wordlikeness.split_words(name)[-1:]))  # noqa: PLR2004
+
+
 def _is_joined_weakly(lead: bytes) -> bool:
     """Return True if only a comma, a parenthesis or a space separates the name and the value."""
     name = _NAME_ENDS.match(lead)
@@ -152,7 +164,7 @@ def _randomness(value: bytes, traits: ValueShape) -> float:
     if traits.letters >= 4:  # noqa: PLR2004
         weight += max(-1.5, min(2.0, (traits.strangeness - wordlikeness.STRANGE) * 1.5))
     if not traits.letters:
-        weight -= 1.5
+        weight -= _NUMBER_PENALTY
     weight += 0.5 * (size >= 16) + 0.5 * (size >= 24) - 0.7 * (size < 6)  # noqa: PLR2004
     if traits.cases == 2 and traits.digits:  # noqa: PLR2004
         weight += 0.5
@@ -173,6 +185,7 @@ _NAME_OF_CODE = patterns.lazy(
 _ASSIGNS = patterns.lazy(rb"[=:>]|<-|[ \t]is\b")
 _BASE64 = patterns.lazy(rb"[A-Za-z0-9+/]{6,}={0,2}\Z")
 _PRINTABLE = patterns.lazy(rb"[ -~]+\Z")
+_UUID = patterns.lazy(rb"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 _HEX = patterns.lazy(rb"[0-9a-f]{16,}\Z|[0-9A-F]{16,}\Z")
 # Names of algorithms and languages, and version requirements of packages.
 _KNOWN = patterns.lazy(
@@ -194,8 +207,10 @@ def score(before: bytes, lead: bytes, value: bytes, after: bytes = b"", threshol
     name_weight = weight_of_name(name)
     if name_weight < 0 or len(value) > _LONGEST or _BINARY.search(value) or _FOLDER.match(value):
         return -3.0
-    quoted = lead[-1:] in (b'"', b"'", b"`")
+    quoted = lead[-1:] in (b'"', b"'", b"`", b";")  # `;` ends the entity of a quote
     weight = name_weight + weight_of_value(value, quoted=quoted)
+    if quoted and _is_pin(name, value):
+        weight += _NUMBER_PENALTY
     if _VARIABLE.search(name):
         weight += 0.7  # an environment variable, whose value has no quotes
     if weight < threshold:
@@ -208,8 +223,8 @@ def score(before: bytes, lead: bytes, value: bytes, after: bytes = b"", threshol
 
 
 def _is_no_value(name: bytes, name_weight: float, value: bytes) -> bool:
-    """Return True if a value is too short for a weak name, a digest, or ordinary text in base64."""
-    if name_weight < _STRONG_NAME and len(value) < _MIN_WEAK_VALUE:
+    """Return True if a value is short or a UUID under a weak name, a digest, or ordinary text in base64."""
+    if name_weight < _STRONG_NAME and (len(value) < _MIN_WEAK_VALUE or _UUID.match(value)):
         return True
     if _HEX.match(value) and wordlikeness.split_words(name)[-1:] and wordlikeness.split_words(name)[-1] in _SIGNATURES:
         return True

@@ -32,7 +32,7 @@ _PLACEHOLDER = patterns.lazy(
     | \$\{[\w.:\[\]'"-]+\} | \$\(\w | \{\{\s*[\w.$-][^{}]*\}\} | <[a-z][\w .-]*> | %\(\w+\)s
     | ^(?:\*|x|\.|-|_|0|\#|\?)+$ | \*{4} | x{5} | \.{3} | ^(.)\1+$
     | example | placeholder | change.?me | changeit | redacted | dummy | insert | replace.?me | todo | fixme | sample
-    | ^your | [-_]your | ^my[-_]? | ^some[-_] | here$ | ^not[-_]?a[-_]
+    | ^your | [-_]your | ^my(?:[-_]|pass|pw|secret|token|key|api|user|app|db|$) | ^some[-_] | here$ | ^not[-_]?a[-_]
     | ^(?:none|null|nil|undefined|unset|true|false|empty)$
     | 0123456789 | 123456789012 | abcdefghij | ^[a-z]*(?:test|fake|mock|invalid)[-_]
     """
