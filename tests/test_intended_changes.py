@@ -15,7 +15,7 @@ import yaml
 from gate_builders import FULL_CONTRACT
 from reflectloop.verification import intended
 from reflectloop.verification.intended import IntendedChanges, NewVersionOutcomes
-from reflectloop.verification.result import ChangedFile, DetectedCheck, Outcome, VerificationResult
+from reflectloop.verification.result import ChangedFile, DetectedCheck, Outcome, TamperFinding, VerificationResult
 from reflectloop.verification.sealed import SealedVerification
 from reflectloop.verification.sealed_trees import VerificationInput
 from test_verify import Calc, calc
@@ -130,6 +130,24 @@ def test_an_edit_of_a_test_is_a_note_where_its_old_version_passes_on_the_change(
     found = calc.verify(code=0)
     assert found["outcome"] == "PASS"
     assert any("every old test of the file passes" in finding["what"] for finding in found["findings"])
+
+
+@pytest.mark.parametrize(
+    ("outcome", "skipped", "grade"),
+    [("passed", (), "note"), ("skipped", (), "suspect"), ("skipped", ("test_b[2]",), "note")],
+)
+def test_a_skip_that_is_not_reached_here_is_a_note_though_other_cases_were_always_skipped(
+    outcome: Outcome, skipped: Sequence[str], grade: str
+) -> None:
+    text = b"def test_b(x):\n    if x and old:\n        skip()\n    assert f(x)\n"
+    change = ChangedFile("tests/test_a.py", text.replace(b"    if x and old:\n        skip()\n", b""), text)
+    names = ("tests/test_a.py::test_b[1]", "tests/test_a.py::test_b[2]")
+    seen: dict[str, Outcome] = {names[0]: "passed", names[1]: outcome}
+    skips = frozenset(f"tests/test_a.py::{name}" for name in skipped)
+    nothing = frozenset[str]()
+    runs = intended.RunEvidence([change], nothing, nothing, nothing, True, frozenset(names), seen, skips)
+    finding = TamperFinding("skip-added", "tests/test_a.py", 3, "test_b: `skip() if x and old`", "suspect")
+    assert [each.grade for each in intended.settle([finding], [], runs)] == [grade]
 
 
 def test_an_edit_of_a_test_that_no_check_runs_is_for_a_person(calc: Calc) -> None:

@@ -101,6 +101,72 @@ def test_honest_work_on_a_javascript_test_is_left_alone(old: str, new: str) -> N
     assert bad(found("src/price.test.ts", JEST, JEST.replace(old, new))) == []
 
 
+GROUPS = """\
+describe('price', () => {
+  it('is right', () => {
+    expect(price(3)).toBe(30);
+    expect(price(4)).toBe(40);
+    expect(price(5)).toBe(50);
+  });
+});
+
+describe('discount', () => {
+  it('is right', () => {
+    expect(discount(3)).toBe(1);
+    expect(discount(9)).toBe(2);
+  });
+});
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("it('is right', () => {\n    expect(price", "it('costs what it should', () => {\n    expect(price"),
+        (
+            "    expect(price(5)).toBe(50);\n  });\n",
+            "  });\n\n  it('is new', () => {\n    expect(price(5)).toBe(50);\n  });\n",
+        ),
+        ("    expect(price(5)).toBe(50);\n  });\n});\n", "  });\n  it('a', () => expect(price(5)).toBe(50));\n});\n"),
+    ],
+)
+def test_a_javascript_test_may_be_renamed_beside_a_namesake_and_split(old: str, new: str) -> None:
+    assert old in GROUPS
+    assert bad(found("test/price.js", GROUPS, GROUPS.replace(old, new))) == []
+
+
+def test_a_test_split_into_several_is_not_deleted() -> None:
+    whole = GROUPS[: GROUPS.index("describe('discount'")]
+    parts = "".join(f"test('{n}', () => expect(price({n})).toBe({n}0));\n" for n in (3, 4, 5))
+    assert bad(found("test/price.js", whole, parts)) == []
+    assert bad(found("test/price.js", whole, parts.replace("test('5'", "test.skip('5'"))) != []
+    assert (
+        bad(found("test/price.js", whole, parts.replace("=> expect(price(5))", "=> { if (late) expect(price(5))")))
+        != []
+    )
+    assert bad(found("test/price.js", whole, parts.replace("50", "51"))) == [("test-deleted", "weakening")]
+    asked_of_names = whole.replace("price(5)", "result")
+    assert bad(found("test/price.js", asked_of_names, parts.replace("price(5)", "result"))) != []
+
+
+def test_a_renamed_test_is_compared_with_its_old_version_and_its_edits_are_one_finding() -> None:
+    other = GROUPS.replace("it('is right', () => {\n    expect(price", "it('costs', () => {\n    expect(price")
+    (finding,) = [each for each in found("test/price.js", GROUPS, other.replace("50)", "51)")) if each.grade != "note"]
+    assert (finding.rule, finding.grade, finding.line) == ("expected-changed", "suspect", 5)
+    (finding,) = [each for each in found("test/price.js", GROUPS, GROUPS.replace("0);", "1);")) if each.grade != "note"]
+    assert finding.what.count(" became ") == 3
+    assert bad(found("test/price.js", GROUPS, other.replace("    expect(price(5)).toBe(50);\n", ""))) == [
+        ("assert-removed", "weakening")
+    ]
+
+
+def test_all_javascript_tests_removed_from_a_file_are_one_finding() -> None:
+    (finding,) = [
+        each for each in found("test/price.js", GROUPS, "describe('price', () => {});\n") if each.grade != "note"
+    ]
+    assert (finding.rule, finding.what) == ("test-deleted", "2 test(s) removed: is right, is right")
+
+
 SHORT = """\
 test('one', () => expect(price(1)).toBe(10));
 test('two', async ({ page }) => {

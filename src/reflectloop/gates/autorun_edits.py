@@ -34,12 +34,25 @@ _ACTS = lazy(
 _RIGHTS = lazy(r"^(?:permissions|secrets|secure|pull_request_target|workflow_run|deploy|environment)$")
 _KEYS_OF_SERVERS = lazy(r"(?i)\bsecrets\b|token|passw|credential|api_?key")
 _FETCHED = frozenset(("include", "remote", "project", "component"))  # keys of pipelines that are fetched from elsewhere
+_READS = frozenset(("", "read", "none", "read-all", "{}"))  # permissions that let a pipeline change nothing
 _EXPRESSION = lazy(r"\$\{\{[^}]*\}\}|'")
+_OWN_TOKEN = lazy(r"(?i)^\$\{\{\s*(?:secrets\.github_token|github\.token)\s*\}\}$")
+_NO_COMMANDS = _HARMLESS | {"path", "method", "requirements", "extra_requirements"}  # the last three of Read the Docs
+_COMPUTED = lazy(r"\$\{\{[^}]*\}\}")
+_COMPUTED_COMMAND = lazy(r"(?m)^\s*[\"']?\$\{\{")
 _VARIABLES = frozenset(("env", "environment", "variables"))
 _LISTS_OF_ACTIONS = frozenset(("include", "steps", "jobs", "hooks", "repos"))
 _VERSION = lazy(r"(?i)^[\w.~^<>=!*+-]{1,24}$")
 _HOSTED = lazy(r"(?i)^(?:ubuntu|windows|macos|focal|jammy|noble|xenial|bionic|trusty)[\w.-]*$|^\$\{\{\s*matrix\.")
-
+_PLAIN_SETTINGS_FILE = lazy(r"(?:^|/)\.p?npmrc$")
+# Settings of npm and pnpm that name no program, no source and no file.
+_PLAIN_SETTINGS = frozenset(
+    """
+    package-lock lockfile save save-exact save-prefix engine-strict fund audit progress loglevel legacy-peer-deps
+    strict-peer-dependencies auto-install-peers ignore-scripts update-notifier tag-version-prefix sign-git-tag
+    shrinkwrap prefer-frozen-lockfile
+    """.split()  # noqa: SIM905 - reads better as text
+)
 
 Keys = tuple[str, ...]
 
@@ -49,8 +62,24 @@ def adds_action(change: ChangedFile) -> bool:
 
     Another version of an action or a hook that is used already, or of an interpreter, is nothing new.
     """
+    if _PLAIN_SETTINGS_FILE.search(change.path):
+        return not all(map(_is_plain_setting, _added_settings(change)))
     added = _added_values(change)
     return change.before is None or added is None or any(not _is_harmless(keys, value) for keys, value in added)
+
+
+def _added_settings(change: ChangedFile) -> Counter[str]:
+    """Return the settings that the new version has more of, each as `name=value`."""
+    old, new = (
+        Counter(line.strip() for line in (data or b"").decode("utf-8", "replace").splitlines())
+        for data in (change.before, change.after)
+    )
+    return Counter({line: count for line, count in (new - old).items() if line and line[0] not in "#;"})
+
+
+def _is_plain_setting(line: str) -> bool:
+    name, _, value = (part.strip() for part in line.partition("="))
+    return name in _PLAIN_SETTINGS and bool(_VERSION.match(value)) and (name != "ignore-scripts" or value == "true")
 
 
 def added_power(change: ChangedFile, is_dangerous: Callable[[str], bool]) -> str | None:
@@ -63,8 +92,10 @@ def added_power(change: ChangedFile, is_dangerous: Callable[[str], bool]) -> str
 
 
 def _is_power(keys: Keys, value: str, is_dangerous: Callable[[str], bool]) -> bool:
+    if "permissions" in keys and value.lower() in _READS:
+        return False
     rights = keys[1:] if keys and keys[0] == "environment" else keys  # on top, it holds variables and versions
-    if any(_RIGHTS.match(key) for key in rights) or _KEYS_OF_SERVERS.search(value):
+    if any(_RIGHTS.match(key) for key in rights) or _holds_key(keys, value):
         return True
     if keys and keys[-1] == "runs-on":
         return bool(value) and _HOSTED.match(value) is None
@@ -72,7 +103,20 @@ def _is_power(keys: Keys, value: str, is_dangerous: Callable[[str], bool]) -> bo
         return True
     if len(keys) > 1 and keys[-2] in _VARIABLES:
         return bool(value) and is_dangerous(f"{keys[-1]}='{_EXPRESSION.sub('x', value)}' true")
-    return bool(value) and any(_ACTS.match(key) for key in keys) and is_dangerous(value)
+    return _is_command(keys, value) and (
+        _COMPUTED_COMMAND.search(value) is not None or is_dangerous(_COMPUTED.sub("${X}", value))
+    )
+
+
+def _holds_key(keys: Keys, value: str) -> bool:
+    """Return True for a key of the servers; the token of the job itself may be given to an action, which has it."""
+    if len(keys) > 1 and keys[-2] == "with" and _OWN_TOKEN.match(value):
+        return False
+    return _KEYS_OF_SERVERS.search(value) is not None
+
+
+def _is_command(keys: Keys, value: str) -> bool:
+    return bool(value) and any(_ACTS.match(key) for key in keys) and keys[-1] not in _NO_COMMANDS
 
 
 def _added_values(change: ChangedFile) -> list[tuple[Keys, str]] | None:

@@ -94,8 +94,8 @@ def change_reasons(
 
     A file that tools run automatically is allowed if the plan names it, and if the edit adds nothing that acts.
     """
-    reasons = [
-        _breach(specific, f"{change.path}:{line.number}" if line.number else change.path)
+    breaches = [
+        (specific, f"{change.path}:{line.number}" if line.number else change.path)
         for change in changes
         if change.after is not None
         for line in (added_lines.NumberedLine(0, ""), *added_lines.added_lines(change))
@@ -103,6 +103,10 @@ def change_reasons(
         and not (breach.rule.startswith(AUTORUN) and matches_any(change.path, may_change_protected))
         and (specific := breach if line.number else _autorun_breach(change, breach, judges))
     ]
+    places: dict[Breach, list[str]] = {}
+    for breach, place in breaches:
+        places.setdefault(breach, []).append(place)
+    reasons = [_breach(breach, _first_names(named)) for breach, named in places.items()]
     return [*reasons, *started_commands(changes, judges)]
 
 

@@ -379,6 +379,7 @@ class RunEvidence(NamedTuple):
     answered: bool  # the old tests ran on the change
     old_tests: frozenset[str]  # those that ran
     seen: Mapping[str, Outcome]  # the outcomes of the new version on the change
+    skipped: frozenset[str] = frozenset()  # tests that are skipped in their old version, on base too
 
 
 def settle(
@@ -500,9 +501,10 @@ def _at_line(change: ChangedFile, line: int | None) -> set[str]:
 
 
 def _all_ran(functions: set[str], path: str, evidence: RunEvidence) -> bool:
+    """Return True if all cases of these tests ran and passed that were not skipped before."""
     outcomes = [
         outcome
         for name, outcome in evidence.seen.items()
-        if function_name(name) in functions and owner(name, evidence.changes) == path
+        if name not in evidence.skipped and function_name(name) in functions and owner(name, evidence.changes) == path
     ]
     return bool(outcomes) and all(outcome == "passed" for outcome in outcomes)

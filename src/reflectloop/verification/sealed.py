@@ -250,6 +250,7 @@ class SealedVerification:
             bool(counted) and all(judged.sealed.tests or judged.sealed.ok for judged in counted),
             frozenset(name for judged in counted for name in judged.sealed.tests),
             {name: outcome for tests in patch_tests for name, outcome in tests.on_patch.tests.items()},
+            frozenset(name for judged in counted for name in _skipped_before(judged)),
         )
         self.findings = intended.settle(self.findings, added, runs)
         return [self._without_flaky(item.judged) for item in explained]
@@ -561,6 +562,11 @@ def _not_green(checks: Iterable[CheckComparison]) -> frozenset[str]:
         for name, before in judged.base.tests.items()
         if before not in ("skipped", "xfailed") and judged.sealed.tests.get(name) not in ("passed", "xpassed")
     )
+
+
+def _skipped_before(judged: CheckComparison) -> Iterator[str]:
+    before = judged.base.tests if judged.base else {}
+    return (name for name, outcome in judged.sealed.tests.items() if outcome == before.get(name) == "skipped")
 
 
 def _unjudged(judged: CheckComparison) -> bool:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from difflib import SequenceMatcher
+from typing import NamedTuple
 
 from reflectloop.system.patterns import lazy
 from reflectloop.verification.protected import guard, is_test
 from reflectloop.verification.result import ChangedFile, TamperFinding
 from reflectloop.verification.tampering.added import added, ending
+from reflectloop.verification.tampering.python.verdict import listed
 from reflectloop.verification.tampering.text import uncollected
 from reflectloop.verification.tampering.text.reading import (
     TAUTOLOGY,
@@ -40,14 +43,17 @@ def look(changes: Sequence[ChangedFile]) -> Iterator[TamperFinding]:
         candidate.path: (read(candidate.path, candidate.before), read(candidate.path, candidate.after))
         for candidate in relevant
     }
-    fresh = [block for old, new in parsed.values() for name, block in new.blocks.items() if name not in old.blocks]
+    same = {path: _same_names(old, new) for path, (old, new) in parsed.items()}
+    taken = {_place(new) for pairs in same.values() for _, new in pairs}
+    fresh = [block for _, new in parsed.values() for block in new.blocks.values() if _place(block) not in taken]
+    made = _still_made(parsed.values())
     for change in relevant:
         if line := _broken(change):
             yield TamperFinding(
                 "test-unreadable", change.path, line, "the test file cannot be read: its brackets do not match"
             )
         else:
-            yield from _file(change, *parsed[change.path], fresh)
+            yield from _joined(_file(change, _Versions(*parsed[change.path], same[change.path]), fresh, made))
     yield from uncollected.look_at_calls(relevant, parsed)
 
 
@@ -76,18 +82,90 @@ def _is_c(path: str) -> bool:
     return ending(path) in uncollected.C
 
 
+class _Versions(NamedTuple):
+    """A test file before and after, and the tests that both versions have by the same name."""
+
+    old: TestFileReading
+    new: TestFileReading
+    same: Sequence[tuple[TestBlock, TestBlock]]
+
+
+def _same_names(old: TestFileReading, new: TestFileReading) -> list[tuple[TestBlock, TestBlock]]:
+    """Return the tests with the same name in both versions; of several, first those with the same body."""
+    waiting: dict[str, list[TestBlock]] = defaultdict(list)
+    for block in new.blocks.values():
+        waiting[block.name].append(block)
+    pairs, edited = [], []
+    for block in old.blocks.values():
+        same = next((other for other in waiting[block.name] if other.body == block.body), None)
+        if same is None:
+            edited.append(block)
+        else:
+            waiting[block.name].remove(same)
+            pairs.append((block, same))
+    pairs += [(block, waiting[block.name].pop(0)) for block in edited if waiting[block.name]]
+    return sorted(pairs, key=lambda pair: pair[0].line)
+
+
+def _place(block: TestBlock) -> tuple[str, str, int]:
+    return block.path, block.name, block.line
+
+
+_ASKS_BY_ITSELF = lazy(r"^[^(]*\([^()]*\w\(.*['\d]")  # it calls something, with or for a value that is written down
+
+
+def _still_made(files: Iterable[tuple[TestFileReading, TestFileReading]]) -> frozenset[str]:
+    """Return the assertions that tests make as often as before, wherever, if they need no other line to ask that."""
+    made: Counter[str] = Counter()
+    for old, new in files:
+        for block in new.blocks.values():
+            made.update(check.text for check in block.checks if _surely_asks(block))
+        for block in old.blocks.values():
+            made.subtract(check.text for check in block.checks)
+    return frozenset(text for text, count in made.items() if count >= 0 and _ASKS_BY_ITSELF.search(text))
+
+
+def _surely_asks(block: TestBlock) -> bool:
+    """Return True for a test that reaches its assertions; in C, where every function is read, that is not known."""
+    doubts = block.skips or block.returns or block.branches or block.catches or _is_c(block.path)
+    return block.is_test and not doubts
+
+
+_MOST_TOLD = 3
+
+
+def _joined(findings: Iterable[TamperFinding]) -> Iterator[TamperFinding]:
+    """Yield the findings of a file, those of one test that break the same rule as one."""
+    groups: dict[tuple[str, ...], list[TamperFinding]] = defaultdict(list)
+    for finding in findings:
+        alone = finding.grade == "note" or finding.line is None or not finding.details
+        groups[finding.rule, finding.grade, str(len(groups)) if alone else finding.details[0]].append(finding)
+    for group in groups.values():
+        texts = list(dict.fromkeys(finding.what for finding in group))
+        more = [f"and {len(texts) - _MOST_TOLD} more"] if len(texts) > _MOST_TOLD else []
+        yield group[0]._replace(what="; ".join([*texts[:_MOST_TOLD], *more]), details=())
+
+
 def _file(
-    change: ChangedFile, old: TestFileReading, new: TestFileReading, fresh: Sequence[TestBlock]
+    change: ChangedFile, versions: _Versions, fresh: Sequence[TestBlock], made: AbstractSet[str]
 ) -> Iterator[TamperFinding]:
+    old, new, same_names = versions
+    partners = {_place(block): other for block, other in same_names}
     removed = []
-    for name, old_block in old.blocks.items():
-        new_block = new.blocks.get(name)
-        if new_block is not None:
-            yield from _pair(old_block, new_block)
+    for old_block in old.blocks.values():
+        if (new_block := partners.get(_place(old_block))) is not None:
+            yield from _of_test(new_block, _pair(old_block, new_block, made))
         elif same := next((block for block in fresh if _same_test(old_block, block)), None):
-            moved = f"moved from {old_block.path}" if old_block.name == same.name else f"is now {same.name}"
-            yield TamperFinding("test-renamed", same.path, same.line, f"{old_block.name} {moved}", "note")
+            renamed = f"moved from {old_block.path}" if old_block.name == same.name else f"is now {same.name}"
+            yield TamperFinding("test-renamed", same.path, same.line, f"{old_block.name} {renamed}", "note")
             yield from _skips(old_block, same)
+        elif near := next((block for block in fresh if _is_like(old_block, block)), None):
+            message = f"{old_block.name} is now {near.name}"
+            yield TamperFinding("test-renamed", near.path, near.line, message, "note")
+            yield from _of_test(near, _pair(old_block, near, made))
+        elif old_block.checks and all(check.text in made for check in old_block.checks):
+            message = f"{old_block.name} was removed; other tests check the same"
+            yield TamperFinding("test-merged", change.path, old_block.line, message, "note")
         elif _judges(old_block):
             removed.append(old_block)
     if removed and change.after is None:
@@ -97,11 +175,9 @@ def _file(
             None,
             f"the file was removed, with {len(removed)} test(s) that exist nowhere else",
         )
-    else:
-        yield from (
-            TamperFinding("test-deleted", old_block.path, old_block.line, f"{old_block.name} was removed")
-            for old_block in removed
-        )
+    elif removed:
+        message = f"{len(removed)} test(s) removed: {listed([block.name for block in removed])}"
+        yield TamperFinding("test-deleted", change.path, removed[0].line, message)
     if change.before is not None:
         yield from _lines(change)
         yield from _new_skips(old.skips, new.skips, change.path, "the file")
@@ -140,6 +216,19 @@ def _judges(block: TestBlock) -> bool:
     return not (_is_c(block.path) and block.name.isidentifier()) or bool(block.checks) or "test" in block.name.lower()
 
 
+def _of_test(block: TestBlock, findings: Iterable[TamperFinding]) -> Iterator[TamperFinding]:
+    """Yield findings with the test they are about, for `_joined`."""
+    for finding in findings:
+        yield finding._replace(details=(f"{block.line}",))
+
+
+def _is_like(was: TestBlock, other: TestBlock) -> bool:
+    """Return True if a new test of the same file makes at least half of the assertions of an old one."""
+    asked = {check.text for check in was.checks}
+    shared = asked & {check.text for check in other.checks}
+    return was.path == other.path and len(shared) > 1 and 2 * len(shared) >= len(asked)
+
+
 def _same_test(was: TestBlock, other: TestBlock) -> bool:
     wanted = {check.text for check in was.checks}
     return was.body == other.body or bool(wanted and wanted <= {check.text for check in other.checks})
@@ -161,7 +250,7 @@ def _new_skips(
             yield TamperFinding(rule, path, skip.line, f"{name}: `{skip.shown}`")
 
 
-def _pair(was: TestBlock, now: TestBlock) -> Iterator[TamperFinding]:
+def _pair(was: TestBlock, now: TestBlock, made: AbstractSet[str]) -> Iterator[TamperFinding]:
     yield from _skips(was, now)
     if was.body == now.body:
         return
@@ -178,20 +267,26 @@ def _pair(was: TestBlock, now: TestBlock) -> Iterator[TamperFinding]:
             "failure-swallowed", now.path, now.line, f"{now.name} now catches what its code throws", "suspect"
         )
     left = Counter(check.text for check in now.checks)
-    removed = []
-    for check, earlier in zip(was.checks, (None, *was.checks), strict=False):
-        if earlier is not None and check.text == earlier.text and left[check.text] == 0:
-            continue  # it was there twice in a row
-        if left[check.text] > 0:
-            left[check.text] -= 1
-        else:
-            removed.append(check)
+    removed = _not_asked(was, left, made)
     new_checks = [check for check in now.checks if left[check.text] > 0]
     if now.branches > was.branches and not new_checks and not removed:
         yield TamperFinding(
             "assert-conditional", now.path, now.line, f"{now.name} has a new condition around it", "suspect"
         )
     yield from _rewritten(now, removed, new_checks)
+
+
+def _not_asked(was: TestBlock, left: Counter[str], made: AbstractSet[str]) -> list[TextAssertion]:
+    """Return the assertions that neither the new version of the test nor another test makes; `left` is counted down."""
+    removed = []
+    for check, earlier in zip(was.checks, (None, *was.checks), strict=False):
+        if earlier is not None and check.text == earlier.text and left[check.text] == 0:
+            continue  # it was there twice in a row
+        if left[check.text] > 0:
+            left[check.text] -= 1
+        elif check.text not in made:
+            removed.append(check)
+    return removed
 
 
 def _rewritten(
