@@ -19,6 +19,7 @@ from support import Repo
 
 _LINE = re.compile(r"^import time:[ 0-9]+\|[ 0-9]+\| +(\S+)$", re.MULTILINE)
 _LARGE = {"pydantic", "yaml", "httpx", "tomllib", "sqlite3", "reflectloop.config", "reflectloop.verification.tools"}
+_BESIDE = {"shutil", "tempfile", "zipfile", "socket", "ctypes", "reflectloop.system.bubblewrap"}
 _HOOK = _LARGE | {"click", "subprocess", "dataclasses", "reflectloop.secrets", "reflectloop.workspace.folders"}
 
 
@@ -45,11 +46,41 @@ def test_a_hook_before_a_tool_loads_neither_click_nor_pydantic(repo: Repo, event
     assert not loaded & _HOOK
 
 
-def test_looking_at_a_task_builds_no_model(repo: Repo) -> None:
-    loaded = _loaded(repo.path, ["status"])
-    assert "reflectloop.state.fold" in loaded
-    assert not loaded & (_LARGE - {"tomllib"})
-    assert not {name for name in loaded if name.startswith(("reflectloop.engine", "reflectloop.sandbox"))}
+def test_looking_at_a_task_builds_no_model_and_loads_no_sandbox(repo: Repo) -> None:
+    assert repo.run("run", repo.steps("echo made > made.txt")).code == 0
+    for command in ("status", "log", "diff"):
+        loaded = _loaded(repo.path, [command])
+        assert "reflectloop.state.fold" in loaded
+        assert not loaded & (_LARGE - {"tomllib"} | _BESIDE), command
+        assert not {name for name in loaded if name.startswith(("reflectloop.engine", "reflectloop.sandbox"))}, command
+
+
+def test_an_ended_command_frees_nothing_but_writes_everything(repo: Repo) -> None:
+    program = (
+        "import atexit, sys\n"
+        "from reflectloop.cli import start\n"
+        "class Kept:\n"
+        "    def __del__(self): print('freed', file=sys.stderr)\n"
+        "kept = Kept()\n"
+        "atexit.register(print, 'at exit')\n"
+        "start.main(['log', 'no-such-run'])\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], cwd=repo.path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 14
+    assert ended.stdout == "at exit\n"
+    assert ended.stderr.startswith("NOTHING_TO_DO")
+    assert "freed" not in ended.stderr
+
+
+def test_a_command_waits_for_its_threads(repo: Repo) -> None:
+    program = (
+        "import threading, time\n"
+        "from reflectloop.cli import start\n"
+        "threading.Thread(target=lambda: (time.sleep(0.2), print('done'))).start()\n"
+        "start.main(['--version'])\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], cwd=repo.path, capture_output=True, text=True, check=True)
+    assert ended.stdout.endswith("done\n")
 
 
 def test_a_stop_with_a_known_answer_builds_no_model(repo: Repo) -> None:

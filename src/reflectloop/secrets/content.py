@@ -7,7 +7,6 @@ import bz2
 import io
 import lzma
 import re
-import zipfile
 import zlib
 from collections.abc import Iterator
 from typing import Protocol
@@ -157,6 +156,8 @@ def _inflated(unpacker: _Unpacker, data: bytes, budget: list[int]) -> bytes:
 
 
 def _members(data: bytes, budget: list[int]) -> Iterator[bytes]:
+    import zipfile  # noqa: PLC0415 - most texts hold no archive
+
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             for entry in archive.infolist()[:_MEMBERS]:

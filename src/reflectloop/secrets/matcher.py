@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import ahocorasick_rs
-import re2
 
 from reflectloop.secrets import pem, validators
 from reflectloop.secrets.rule import Grade, SecretRule, compile_pattern
 from reflectloop.secrets.spans import Span
+
+if TYPE_CHECKING:
+    import re2
 
 TILE = 1 << 12  # a longer line is split into tiles of this size,
 AHEAD = 1 << 12  # each matched with this much of the text after it,

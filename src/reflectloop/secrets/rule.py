@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
-import re2
+if TYPE_CHECKING:
+    import re2
 
 Grade = Literal["certain", "likely"]
 
@@ -44,6 +45,8 @@ def pattern_of(entry: dict[str, Any]) -> str:
 @cache
 def compile_pattern(pattern: str, *, captures: bool = True) -> re2._Regexp:
     """Compile a pattern. Without captures the engine needs no second pass over a match."""
+    import re2  # noqa: PLC0415 - most texts hold no keyword of any rule
+
     options = re2.Options()
     options.never_capture = not captures
     options.encoding = re2.Options.Encoding.LATIN1  # matches any bytes, also invalid UTF-8

@@ -64,6 +64,8 @@ class StepState(NamedTuple):
 
 @dataclasses.dataclass(slots=True)
 class RunState:
+    """A run as its events left it."""
+
     id: str
     plan_hash: str
     base_tree: str
@@ -154,6 +156,8 @@ class AgentUsage:
 
 @dataclasses.dataclass(slots=True)
 class Task:
+    """A task as its events left it."""
+
     id: str = ""
     plan_path: str = ""
     title: str = ""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import os
-import shutil
 
 
 @functools.cache
@@ -19,7 +18,13 @@ def search_path() -> str:
 
 @functools.cache
 def find(name: str) -> str | None:
-    return shutil.which(name, path=search_path())
+    return find_in(search_path(), name)
+
+
+def find_in(path: str, name: str) -> str | None:
+    """Return the first program of this name in the folders of a PATH, or None; loading `shutil` for it takes 2 ms."""
+    candidates = (os.path.join(folder, name) for folder in path.split(os.pathsep) if path)
+    return next((file for file in candidates if os.access(file, os.X_OK) and not os.path.isdir(file)), None)
 
 
 def need(name: str) -> str:

@@ -35,6 +35,10 @@ class GitFailed(Exception):
         super().__init__(f"git {' '.join(argv)} exited {code}: {self.stderr}")
 
 
+class GitStuck(Exception):
+    """git is blocked by a special file, such as a pipe in the place of .gitignore."""
+
+
 @contextlib.contextmanager
 def room_left(path: Path) -> Iterator[None]:
     """Turn a full disk into NO_SPACE, also if git failed because of it."""

@@ -6,7 +6,6 @@ import contextlib
 import os
 import select
 import selectors
-import shutil
 import signal
 import subprocess
 import threading
@@ -100,9 +99,7 @@ def stream(
     argv: Sequence[str], on_chunk: Callable[[bytes], None], *, cwd: Path | None, env: Mapping[str, str]
 ) -> CapturedOutput:
     """Run a trusted tool and pass its output on as it arrives."""
-    import tempfile  # noqa: PLC0415 - most commands run no such tool
-
-    with tempfile.TemporaryFile() as errors:
+    with os.fdopen(os.memfd_create("errors"), "w+b") as errors:
         with subprocess.Popen(
             argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors
         ) as process:
@@ -238,7 +235,7 @@ def find(name: str, *, path: str, cwd: Path) -> str | None:
     if "/" in name:
         target = cwd / name
         return os.fspath(target) if target.is_file() and os.access(target, os.X_OK) else None
-    return shutil.which(name, path=path)
+    return executables.find_in(path, name)
 
 
 def start_time(pid: int) -> int:

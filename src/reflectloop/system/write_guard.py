@@ -16,13 +16,10 @@ from typing import Self
 
 from reflectloop.errors import SandboxCreateFailed
 from reflectloop.system import bubblewrap, clock, executables, files, tree_walk
+from reflectloop.system.git import GitStuck
 from reflectloop.system.process import CapturedOutput, Conversation
 
 _PATIENCE_S = 5.0  # before checking whether a call is slow or stuck
-
-
-class GitStuck(Exception):
-    """git is blocked by a special file, such as a pipe in the place of .gitignore."""
 
 
 def _stuck_on(root: Path) -> str | None:

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.system import files, git, tree_walk
-from reflectloop.system.git import Git, GitFailed
+from reflectloop.system.git import Git, GitFailed, GitStuck
 from reflectloop.system.patterns import lazy
-from reflectloop.system.write_guard import GitStuck
 from reflectloop.workspace.project import KEPT_OUT
 
 _UNREADABLE = lazy(rb"(?:open\(\"|could not open directory '|readlink\(\"|Unable to process path )([^'\"\n]+)")

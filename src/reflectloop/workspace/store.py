@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -174,7 +173,7 @@ def _write(path: Path, text: str) -> None:
 
 def copy_if_there(source: Path, target: Path) -> None:
     if source.is_file():
-        shutil.copyfile(source, target)
+        target.write_bytes(source.read_bytes())
     else:
         target.unlink(missing_ok=True)
 
