@@ -19,6 +19,7 @@ import pytest
 import seeded_chance  # noqa: F401 - before everything else of the engine
 
 # isort: split
+from autoloop_world import folders, queue, world  # noqa: F401 - fixtures
 from fileops_workspace import Place, place_in
 from support import Repo
 from tasks import kept, opened
