@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,11 @@ import pytest
 
 from reflectloop.agents.prices import builtin_prices
 from reflectloop.autoloop import context_use
-from reflectloop.autoloop.daemon_files import DaemonFiles
+from reflectloop.autoloop.daemon_files import DaemonFiles, WorkSession
 from reflectloop.autoloop.project_state import ProjectState
 from reflectloop.autoloop.task_view import Standing
 from reflectloop.autoloop.terminal import CLIENTS, Pane, PaneView, TerminalDriver
-from reflectloop.errors import AgentFailed, InvalidInput, Locked
+from reflectloop.errors import AgentFailed, AgentUnavailable, InvalidInput, Locked
 from reflectloop.state import events
 from reflectloop.system.process import CapturedOutput
 from reflectloop.workspace.folders import Folders, open_project_dirs
@@ -133,7 +134,7 @@ class Screen:
     def __init__(self, prompt: str = "> ") -> None:
         self.prompt, self.entered, self.sent = prompt, "", []  # type: ignore[var-annotated]
         self.hint, self.below = "", ""
-        self.in_mode, self.gone = False, False
+        self.in_mode, self.gone, self.in_use = False, False, False
         self.on_type: Callable[[str], None] = lambda _text: None
         self.on_enter: Callable[[str], None] = lambda _text: None
 
@@ -141,6 +142,11 @@ class Screen:
         if self.gone:
             return CapturedOutput(1, b"", b"can't find pane")
         match words[0]:
+            case "display-message" if words[-1] == "#{pane_id}":
+                return self._out("%1\n")
+            case "list-clients":
+                now = int(time.time())
+                return self._out(f"%2 {now}\n%1 {now if self.in_use else 0}\n")
             case "display-message":
                 column = len(self.prompt) + len(self.entered)
                 return self._out(f"0 {column} 1 {int(self.in_mode)} {os.getpid()}")
@@ -156,8 +162,15 @@ class Screen:
             self.sent.append(line)
             self.on_enter(line)
         else:
-            self.entered = self.entered[: -len(keys)]
+            self._edit(keys)
         return self._out("")
+
+    def _edit(self, keys: Sequence[str]) -> None:
+        at = len(self.entered)
+        for key in keys:
+            if key == "BSpace":
+                self.entered = self.entered[: at - 1] + self.entered[at:]
+            at = len(self.entered) if key == "End" else at - 1
 
     @staticmethod
     def _out(text: str) -> CapturedOutput:
@@ -186,8 +199,10 @@ class Scene:
     def __init__(self, folders: Folders, home: Path, screen: Screen) -> None:
         self.screen, self.home, self.folders = screen, home, folders
         self.project = ProjectState(folders.root, in_terminal=True)
+        self.program, self.now = "claude", 0.0
+        pane = Pane("%1", screen, lambda _pid: [["-zsh"], ["/opt/bin/" + self.program, "--model", "x"]])
         self.driver = TerminalDriver(
-            Pane("%1", screen), CLIENTS["claude"], PRICES, home=home, wait=lambda _seconds: None
+            pane, CLIENTS["claude"], PRICES, home=home, wait=lambda _seconds: None, monotonic=lambda: self.now
         )
         self.screen.on_enter = self.acknowledge
 
@@ -196,10 +211,14 @@ class Scene:
         text = "" if line == "/clear" else answer(10)
         transcript(self.home, self.folders.root, text, name=name, age_s=-60 - len(self.screen.sent))
 
-    def start(self) -> None:
+    def start(self) -> WorkSession:
         (view,) = self.project.views()
         assert view.standing is Standing.UNFINISHED
-        self.driver.start(self.project, DaemonFiles(self.folders), view)
+        return self.driver.start(self.project, DaemonFiles(self.folders), view)
+
+    def runs_at(self, session: WorkSession, now: float) -> bool:
+        self.now = now
+        return self.driver.runs(session)
 
 
 @pytest.fixture
@@ -225,7 +244,7 @@ def test_an_unknown_fill_is_never_cleared(scene: Scene) -> None:
     assert scene.screen.sent == ["/tr"]
 
 
-@pytest.mark.parametrize("disturb", ["text", "mode", "busy", "other program"])
+@pytest.mark.parametrize("disturb", ["text", "mode", "busy", "other program", "a key"])
 def test_nothing_is_typed_over_a_person_or_a_program_that_works(scene: Scene, disturb: str) -> None:
     screen = scene.screen
     match disturb:
@@ -235,6 +254,8 @@ def test_nothing_is_typed_over_a_person_or_a_program_that_works(scene: Scene, di
             screen.in_mode = True
         case "busy":
             screen.below = "✻ Thinking… (esc to interrupt)"
+        case "a key":
+            screen.in_use = True
         case _:
             screen.prompt = "user@host:~$ "
     before = screen.entered
@@ -243,14 +264,15 @@ def test_nothing_is_typed_over_a_person_or_a_program_that_works(scene: Scene, di
     assert (screen.sent, screen.entered) == ([], before)
 
 
-def test_a_person_who_begins_to_type_meanwhile_gets_the_line_back(scene: Scene) -> None:
-    def type_before(_text: str) -> None:
-        scene.screen.entered = "he" + scene.screen.entered
+@pytest.mark.parametrize(("before", "after"), [("he", ""), ("", "he"), ("he", "llo ")])
+def test_a_person_who_begins_to_type_meanwhile_gets_the_line_back(scene: Scene, before: str, after: str) -> None:
+    def type_too(_text: str) -> None:
+        scene.screen.entered = before + scene.screen.entered + after
 
-    scene.screen.on_type = type_before
+    scene.screen.on_type = type_too
     with pytest.raises(Locked, match="somebody types"):
         scene.start()
-    assert (scene.screen.sent, scene.screen.entered) == ([], "he")
+    assert (scene.screen.sent, scene.screen.entered) == ([], before + after)
 
 
 def test_a_faint_hint_at_the_prompt_is_not_a_persons_text(scene: Scene) -> None:
@@ -266,9 +288,59 @@ def test_what_nothing_acknowledges_is_tried_again_later(scene: Scene) -> None:
 
 
 def test_a_pane_that_is_gone_is_told(scene: Scene) -> None:
+    session = scene.start()
     scene.screen.gone = True
     with pytest.raises(InvalidInput, match="cannot be reached"):
         scene.start()
+    assert not scene.driver.runs(session)
+    assert scene.driver.end_of(DaemonFiles(scene.folders), session).code == InvalidInput.code
+
+
+def test_a_shell_with_the_prompt_of_the_program_is_not_typed_into(scene: Scene) -> None:
+    session = scene.start()
+    scene.program = "vim"
+    with pytest.raises(AgentUnavailable, match="does not run claude"):
+        scene.start()
+    assert not scene.driver.runs(session)
+    assert scene.driver.end_of(DaemonFiles(scene.folders), session).reason == "the pane %1 does not run claude"
+
+
+def test_a_command_that_the_program_does_not_know_is_told(scene: Scene) -> None:
+    def refuse(line: str) -> None:
+        scene.acknowledge(line)  # Claude Code writes that down, too
+        scene.screen.below = "\x1b[33m● Unknown command: /tr. Did you mean /btw?"
+
+    scene.screen.on_enter = refuse
+    with pytest.raises(InvalidInput, match="claude does not know /tr") as fault:
+        scene.start()
+    assert fault.value.next_step == "reflectloop install claude; then start claude again"
+
+
+def test_work_in_a_terminal_ends_at_the_prompt_and_a_dialog_is_told_to_a_person(scene: Scene) -> None:
+    session = scene.start()
+    scene.screen.below = "✻ Thinking… (esc to interrupt)"
+    assert scene.runs_at(session, 100.0)
+    scene.screen.below = ""
+    assert scene.runs_at(session, 101.0)  # between two turns the prompt may be empty for a moment
+    assert not scene.runs_at(session, 103.0)
+    assert scene.driver.end_of(DaemonFiles(scene.folders), session).code == ""
+    scene.screen.prompt, scene.screen.below = "Run this command?", "❯ 1. Yes"
+    assert scene.runs_at(session, 200.0)
+    assert not scene.runs_at(session, 800.0)
+    end = scene.driver.end_of(DaemonFiles(scene.folders), session)
+    assert end[:2] == ("NEEDS_INPUT", "the terminal waits for a person: welcome / Run this command? / ❯ 1. Yes")
+
+
+@pytest.mark.parametrize(
+    ("colour", "is_hint"),
+    [
+        *((code, True) for code in ("2", "90", "0;2", "38;5;246", "38;2;120;120;120")),
+        *((code, False) for code in ("38;5;2", "38;5;90", "38;5;231", "48;5;244", "38;2;255;255;255")),
+    ],
+)
+def test_grey_letters_are_a_hint_and_coloured_ones_are_a_persons(colour: str, is_hint: bool) -> None:
+    view = PaneView((f"❯ \x1b[{colour}mfix the bug\x1b[0m",), 2, 0, in_mode=False, pid=1)
+    assert view.is_idle is is_hint
 
 
 @pytest.mark.parametrize("line", ["> ", "❯ ", "› ", "│ > ", "❯\u00a0"])

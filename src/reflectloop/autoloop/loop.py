@@ -253,6 +253,7 @@ class Autoloop:
             return
         for project in self.projects:
             self._views(project)
+            self._give_another_chance(project)
         began = {
             "arguments": dict(arguments),
             "began": clock.stamp(self.outside.wall()),
@@ -263,6 +264,13 @@ class Autoloop:
         self.home.memory.night.update(began)
         self.home.files.write_memory(self.home.memory)
         self.home.files.log("begin", until=began["until"], projects=[project.name for project in self.projects])
+
+    def _give_another_chance(self, project: LoopProject) -> None:
+        """Forget sessions that ended where they began: a person who starts again may have removed the reason."""
+        for key, ack in list(project.memory.acknowledged.items()):
+            if ack.sessions and ack.code not in PATIENT:
+                del project.memory.acknowledged[key]
+                self._ready.pop(key, None)
 
     def end_night(self, reason: str) -> None:
         self.home.memory.night["ended"] = clock.stamp(self.outside.wall())

@@ -63,7 +63,7 @@ def _roots(project_dir: Path, listed: Path | None) -> list[Path]:
     show_default=True,
     help="The program in the pane.",
 )
-@click.option("--say", default="/tr", show_default=True, metavar="TEXT", help="What is typed into the pane.")
+@click.option("--say", metavar="TEXT", help="What is typed into the pane (default: /tr, for Codex $tr).")
 @click.option(
     "--threshold",
     type=click.FloatRange(0, 100),
@@ -91,7 +91,7 @@ def start(
     drain: bool,
     pane: str | None,
     client: str,
-    say: str,
+    say: str | None,
     threshold: float,
     context_limit: int | None,
     foreground: bool,
@@ -137,7 +137,7 @@ def start(
 
 
 def _terminal_world(
-    roots: list[Path], pane: str, client: str, say: str, threshold: float, limit: int | None
+    roots: list[Path], pane: str, client: str, say: str | None, threshold: float, limit: int | None
 ) -> LoopWorld:
     """Return the world in which the current task of one project is worked on in a pane of tmux."""
     from reflectloop import config

@@ -240,9 +240,26 @@ def find(name: str, *, path: str, cwd: Path) -> str | None:
 
 def start_time(pid: int) -> int:
     """Return the start time of a process in ticks since boot, or 0. With it, a reused pid is recognised."""
+    return _stat(pid, 19)
+
+
+def foreground_commands(pid: int) -> list[list[str]]:
+    """Return the command lines of the processes in the foreground of this process's terminal."""
+    group = _stat(pid, 5)
+    members = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    commands = []
+    for member in members if group else []:
+        if _stat(member, 2) == group:
+            with contextlib.suppress(OSError), open(f"/proc/{member}/cmdline", "rb") as file:
+                commands.append(file.read().decode("utf-8", "replace").split("\0"))
+    return commands
+
+
+def _stat(pid: int, field: int) -> int:
+    """Return a number of a process by its place after the name in /proc, or 0."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            return int(file.read().rsplit(b")", 1)[1].split()[19])
+            return int(file.read().rsplit(b")", 1)[1].split()[field])
     except (OSError, ValueError, IndexError):
         return 0
 
