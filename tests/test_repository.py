@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from reflectloop.commands import scan
 from reflectloop.errors import UnsupportedRepository
 from reflectloop.workspace import git_answers, project
 from support import Repo
@@ -119,6 +120,13 @@ def test_a_pipe_that_settings_name_for_patterns_is_not_opened_by_scan(repo: Repo
     assert (answer.code, answer.envelope["error_code"]) == (CODE, "UNSUPPORTED_REPOSITORY"), answer.stdout
     git(repo.path, "config", key, os.devnull)
     assert repo.run("scan", ".").code == 0
+
+
+def test_scan_names_a_pipe_in_the_place_of_ignore_rules(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(repo.path / ".gitignore")
+    monkeypatch.setattr(scan, "_PATIENCE_S", 0.3)
+    with pytest.raises(UnsupportedRepository, match=r"wait forever for '\.gitignore'"):
+        scan.tree(scan.read_settings(repo.path), [repo.path])
 
 
 def test_a_repository_that_git_rejects_is_not_a_plain_folder(repo: Repo) -> None:

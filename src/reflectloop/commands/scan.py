@@ -15,10 +15,12 @@ from reflectloop.errors import InvalidInput, UnsupportedRepository
 from reflectloop.secrets import Detector, SecretFinding, baseline
 from reflectloop.system import files
 from reflectloop.system.git import Git, GitFailed, paths
-from reflectloop.workspace import git_answers, project, repository
+from reflectloop.workspace import git_answers, project, repository, traps
 from reflectloop.workspace.added_lines import AddedLines
+from reflectloop.workspace.record_tree import Unrecordable
 
-_LISTING_S = 600.0  # that listing the files of a repository may take
+_PATIENCE_S = 5.0  # before looking if git is blocked while it lists the files of a repository
+_LISTING_S = 600.0  # that listing them may take
 _CHUNK = 1 << 20
 _PRAGMA = re.compile(rb"allowlist-secret why=(?:TEST_VECTOR|DOCS_EXAMPLE|FIXTURE)\b")
 _DIFF = (
@@ -200,7 +202,11 @@ class _Repository(NamedTuple):
 
     def names(self, target: Path) -> list[bytes]:
         argv = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
-        listed = git_answers.ask(target, *argv, seconds=_LISTING_S)
+        try:
+            listed = git_answers.ask(target, *argv, seconds=_PATIENCE_S)
+        except UnsupportedRepository:  # slow, or blocked by a pipe that git reads in the working tree
+            _refuse_traps(Path(os.fsdecode(self.root)))
+            listed = git_answers.ask(target, *argv, seconds=_LISTING_S)
         if listed.code:
             reason = listed.stderr.decode("utf-8", "replace").strip()
             raise UnsupportedRepository(f"git cannot list the files of {target}: {reason}", next_step="git fsck")
@@ -217,6 +223,15 @@ class _Repository(NamedTuple):
         tracked = self.git.attempt("cat-file", "blob", f"HEAD:{os.fsdecode(inside)}").stdout.splitlines()
         known = {line.strip() for line in tracked}
         return [item for item in findings if item.line not in marked or marked[item.line].strip() not in known]
+
+
+def _refuse_traps(root: Path) -> None:
+    try:
+        traps.refuse_traps(root)
+    except Unrecordable as fault:
+        raise UnsupportedRepository(
+            f"git cannot list the files of {root}: {fault}", next_step=f"remove {fault.names[0]}"
+        ) from fault
 
 
 def staged(detector: Detector, root: Path) -> ScanReport:
