@@ -4,6 +4,17 @@ from __future__ import annotations
 
 ORDINARY = r"""
 git clean -nfdx
+cat > a.json <<< '{"a": 1}'
+jq . > out.json 2>/dev/null <<< "$json"
+make test 2>&1 | tee >(tail -20)
+declare -A m=([k]=v); echo "${m[k]}"
+printf 'test:\n\tpytest\n' > Makefile && make test
+echo '{"scripts":{"build":"tsc"}}' > package.json && npm run build
+find ~ -name '*.py' | xargs wc -l
+find / -name '*.conf' -exec grep -l x {} +
+strace -o out.txt ls
+java -jar app.jar
+git send-email --smtp-server=smtp.example.org x.patch
 git clean -fdxn
 git clean -ndx
 git clean -fdn

@@ -26,17 +26,35 @@ _MODES = patterns.lazy(
 _LONGEST_MODE = 16
 _WHOLE_PLACES = frozenset(("machine", "home", "device"))
 _REMOVERS = frozenset("rm rmdir unlink shred srm dd truncate mv".split())
+_CHANGERS = _REMOVERS | {"chmod", "chown", "chgrp", "chattr", "setfacl", "tee"}
+WHOLE = "(whole machine or home)"  # in `made_by`: names of files that a `find` over all of them prints
 
 
-def find_starts(command: SimpleCommand) -> list[str]:
-    """Return the classes of the paths that a `find` starts at."""
-    starts: list[str] = []
+def _start_words(command: SimpleCommand) -> list[ShellWord]:
+    """Return the paths that a `find` starts at."""
+    starts: list[ShellWord] = []
     for word in command.words[1:]:
         if word.text.startswith(("-", "(", "!")) and word.text not in ("-H", "-L", "-P"):
             break
         if not word.text.startswith("-"):
-            starts.append(path_classes.path_class(word, command.folder))
-    return starts or ["here"]
+            starts.append(word)
+    return starts
+
+
+def find_starts(command: SimpleCommand) -> list[str]:
+    """Return the classes of the paths that a `find` starts at."""
+    return [path_classes.path_class(word, command.folder) for word in _start_words(command)] or ["here"]
+
+
+def whole_starts(command: SimpleCommand) -> list[str]:
+    """Return the paths that a `find` starts at, or that another command names, which are a whole machine or home."""
+    starts = _start_words(command) if command.program.endswith("find") else command.words[1:]
+    return [word.text for word in starts if path_classes.path_class(word, command.folder) in _WHOLE_PLACES]
+
+
+def _changes_whole(command: SimpleCommand) -> bool:
+    """Return True if `xargs` removes or changes what a `find` over a whole machine or home folder prints."""
+    return bool(command.feed and WHOLE in command.feed.made_by and _CHANGERS & set(command.texts))
 
 
 def _finds_to_remove_whole(command: SimpleCommand) -> bool:
@@ -134,6 +152,22 @@ def _finds_to_write(command: SimpleCommand) -> bool:
     writers = ("-fprintf", "-fprint", "-fprint0", "-fls")
     named = [following for text, following in itertools.pairwise(command.texts) if text in writers]
     return any(path_classes.path_class(ShellWord(name), command.folder) in _GUARDED_PLACES for name in named)
+
+
+def _reads_jobs(command: SimpleCommand) -> bool:
+    """Return True if `crontab` gets a file, or standard input."""
+    files = options.split(command.words[1:], frozenset(("-u",))).rest
+    return bool(files or command.feed is not None or any(redirect.operator == "<" for redirect in command.redirects))
+
+
+def _git_output_is_guarded(command: SimpleCommand) -> bool:
+    """Return True if `git log --output=FILE` or `git format-patch -o FOLDER` writes to a guarded place."""
+    flags = frozenset(("--output", "--output-directory", "-o"))
+    values = options.split(command.words[2:], flags).values
+    return any(
+        name in flags and path_classes.path_class(ShellWord(value), command.folder) in _GUARDED_PLACES
+        for name, value in values
+    )
 
 
 _GUARDED_PLACES = frozenset(("machine", "profile", "private", "device"))
@@ -464,6 +498,9 @@ CHECKS: dict[str, Callable[[SimpleCommand], bool]] = {
     "find-sends": _finds_to_send,
     "find-whole": _finds_to_remove_whole,
     "find-writes": _finds_to_write,
+    "git-output": _git_output_is_guarded,
+    "reads-jobs": _reads_jobs,
+    "xargs-whole": _changes_whole,
     "formats": _formats,
     "git-config-runs": _git_config_runs,
     "git-branch-delete": lambda command: git_commands.deletes_branch(command.words[2:]),

@@ -123,7 +123,8 @@ def _find(command: SimpleCommand) -> Iterator[Inner]:
     """Yield the command of each `-exec`, up to its terminator or the end of the line."""
     exec_words: list[ShellWord] | None = None
     name = checks.find_leaves(command)
-    placeholder, known = (f"./{name}", True) if name else (UNKNOWN, False)
+    whole = checks.whole_starts(command)
+    placeholder, known = (f"./{name}", True) if name else (whole[0], True) if whole else (UNKNOWN, False)
     for word in (*command.words, ShellWord(";")):
         if exec_words is None:
             exec_words = [] if word.text in _EXECS else None

@@ -33,6 +33,7 @@ _PROTOCOL = patterns.lazy(r"(?i)protocol\.(?:ext\.)?allow=(?:always|user)|url\..
 _TRANSPORT = patterns.lazy(r"(?:--\w+=)?(?:ext|fd)::")
 _PACK = frozenset(("--upload-pack", "-u", "--receive-pack", "--exec"))
 _PACKERS = frozenset(("git-upload-pack", "git-receive-pack", "git"))
+_MAILERS = frozenset(("sendmail", "msmtp"))
 _FILTERS = ("-x", "--exec", "--tree-filter", "--index-filter", "--msg-filter", "--env-filter", "--commit-filter")
 
 
@@ -97,5 +98,6 @@ _OPTIONS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     **dict.fromkeys(("clone", "fetch", "pull", "ls-remote", "archive", "fetch-pack", "send-pack"), (_PACK, _PACKERS)),
     "push": (_PACK - {"-u"}, _PACKERS),
     "difftool": (frozenset(("-x", "--extcmd")), command_values.DIFFERS),
+    "send-email": (frozenset("--sendmail-cmd --to-cmd --cc-cmd --header-cmd".split()), _MAILERS),
     "grep": (frozenset(("-O", "--open-files-in-pager")), command_values.PAGERS | command_values.EDITORS),
 }

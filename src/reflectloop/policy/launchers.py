@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+import posixpath
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from reflectloop.policy import command_values, options, path_classes, sed_scripts
 from reflectloop.policy.files import FETCHERS
@@ -90,7 +93,16 @@ def _make(command: SimpleCommand) -> Iterator[Inner]:
                 yield from _makefile(command.feed.text, through)
         elif name in ("-f", "--file", "--makefile"):
             yield from _written_makefile(command, value, through)
-    for word in args.rest:
+    if not args.value("-f", "--file", "--makefile"):
+        folder = args.value("-C", "--directory") or ""
+        for name in ("GNUmakefile", "makefile", "Makefile"):
+            yield from _written_makefile(command, posixpath.join(folder, name), through)
+    yield from _make_variables(command, args.rest, through)
+
+
+def _make_variables(command: SimpleCommand, words: Sequence[ShellWord], through: tuple[str, ...]) -> Iterator[Inner]:
+    """Yield the commands in the variables that are given to `make`."""
+    for word in words:
         name, equals, value = word.text.partition("=")
         if equals and name.rstrip(":?+") == "SHELL":
             yield from command_values.inner_commands(value, command_values.SHELL_NAMES, command.source, through)
@@ -115,6 +127,10 @@ def _makefile(text: str, through: tuple[str, ...]) -> Iterator[Inner]:
 def _cmake(command: SimpleCommand) -> Iterator[Inner]:
     """Yield the command that `cmake -E` stands for, such as `rm`, `cp` or `env`."""
     texts = command.texts
+    if "-P" in texts[:-1]:
+        script = command.words[texts.index("-P") + 1]
+        if script.made_by or script.text in _STDIN:
+            yield Opaque(command_values.RULE, command.source, command.through)
     if "-E" not in texts[:-1]:
         return
     at = texts.index("-E") + 1
@@ -132,6 +148,7 @@ def _cmake(command: SimpleCommand) -> Iterator[Inner]:
 def _npm(command: SimpleCommand) -> Iterator[Inner]:
     through = (*command.through, command.program)
     yield from _option_scripts(command, frozenset(("-c", "--call")))
+    yield from _written_scripts(command, through)
     texts = command.texts[1:]
     if (
         texts[:2] == ["pkg", "set"]
@@ -151,10 +168,37 @@ def _npm(command: SimpleCommand) -> Iterator[Inner]:
             yield from command_values.inner_commands(value, command_values.SHELL_NAMES, command.source, through)
 
 
+def _written_scripts(command: SimpleCommand, through: tuple[str, ...]) -> Iterator[Inner]:
+    """Yield the scripts of a `package.json` that the same line wrote."""
+    written = command.files.get(command.path("package.json"))
+    try:
+        package = json.loads(written.text or "") if written else {}
+    except ValueError:
+        return
+    lines = package.get("scripts") if isinstance(package, dict) else None
+    for line in lines.values() if isinstance(lines, dict) else ():
+        if isinstance(line, str):
+            yield ShellScript(line, through)
+
+
 def _option_scripts(command: SimpleCommand, flags: frozenset[str]) -> Iterator[Inner]:
     for name, value in options.split(command.words[1:], flags).values:
         if name in flags and value:
             yield ShellScript(value, (*command.through, command.program), command.env)
+
+
+def _tracer(command: SimpleCommand) -> Iterator[Inner]:
+    """Yield the command that `strace -o '|command'` pipes its output to."""
+    for name, value in options.split(command.words[1:], frozenset(("-o", "--output")), stop=True).values:
+        if name in ("-o", "--output") and value[:1] in ("|", "!"):
+            yield ShellScript(value[1:], (*command.through, command.program))
+
+
+def _java(command: SimpleCommand) -> Iterator[Inner]:
+    yield from _JAVA_OPTIONS(command)
+    for option, word in itertools.pairwise(command.words):
+        if option.text in ("-jar", "-cp", "-classpath") and set(word.made_by) & FETCHERS:
+            yield Opaque("shell.fetched", command.source, command.through)
 
 
 def _tcl(command: SimpleCommand) -> Iterator[Inner]:
@@ -352,6 +396,7 @@ def _loads(pattern: str, starts: str = "") -> Callable[[SimpleCommand], Iterator
     return read_options
 
 
+_JAVA_OPTIONS = _loads(r"-javaagent:|-agentpath:|-Xbootclasspath\S*?:", r"-XX:On\w+=")
 _COMPILER = _loads(r"-fplugin=|-B=?|-specs=|--config[= ]?", r"-wrapper[, ]?(?=.)")
 
 
@@ -428,7 +473,8 @@ LAUNCHERS: dict[str, Callable[[SimpleCommand], Iterator[Inner]]] = {
     "ruby": _loads(r"-[rI]"),
     "perl": _loads(r"-[IM](?=.)"),
     "php": _loads(r"-d\s?(?:auto_\w+_file|(?:zend_)?extension)=|(?:auto_\w+_file|(?:zend_)?extension)="),
-    **dict.fromkeys(("java", "javaw"), _loads(r"-javaagent:|-agentpath:|-Xbootclasspath\S*?:", r"-XX:On\w+=")),
+    **dict.fromkeys(("java", "javaw"), _java),
+    **dict.fromkeys(("strace", "ltrace"), _tracer),
     **dict.fromkeys(("lua", "luajit"), _loads(r"-l")),
     **dict.fromkeys(("ssh-keygen", "ssh-add"), _ssh_library),
     "gradle": _loads(r"(?:-I|--init-script)=?"),

@@ -32,8 +32,16 @@ def output_of(command: SimpleCommand) -> Feed:
         *(command.feed.made_by if command.feed else ()),
         *names,
         *((secret_keepers.MARK,) if secret_keepers.prints_secret(command) else ()),
+        *_found_everywhere(command),
     )
     return Feed(_text(command, program), made_by, _is_output_private(command))
+
+
+def _found_everywhere(command: SimpleCommand) -> tuple[str, ...]:
+    """Return a mark if a command prints the names of files of a whole machine or home folder."""
+    from reflectloop.policy import checks  # noqa: PLC0415 - avoids an import cycle
+
+    return (checks.WHOLE,) if command.program in _LISTERS and checks.whole_starts(command) else ()
 
 
 def is_private(word: ShellWord, folder: str) -> bool:
@@ -67,6 +75,7 @@ def _is_output_private(command: SimpleCommand) -> bool:
     return reads and any(is_private(word, command.folder) for word in names)
 
 
+_LISTERS = frozenset("find gfind fd fdfind ls rg du tree".split())
 _FIXED = {"mktemp": FRESH, "pwd": "$PWD"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -22,6 +23,7 @@ _MOST_CALLS = 128  # function calls whose body is read with their arguments
 _BETWEEN = "\0"  # separates the fields of a word; shell text never contains it
 _EXPANSIONS = frozenset(("simple_expansion", "expansion", "command_substitution"))
 _EVALUATORS = frozenset(("eval", "trap", ".", "source"))
+_INDEXED = patterns.lazy(r"\A\[\d{1,3}\]=")  # an element of an array with its index
 _USES_ARGUMENTS = patterns.lazy(r"\$\{?[@*1-9]")
 _UNGLUED = patterns.lazy(rb"\$(?:IFS(?!\w)|\{IFS\})(?:\$[@*1-9])?")
 _ASSIGNED = patterns.lazy(rb"(?:^|[\s;&|({])(\w{1,40})=(\"?(?:\$\(|`)\s*mktemp\b)?", re.MULTILINE)
@@ -52,10 +54,29 @@ def read(text: str, initial: Iterable[tuple[str, str]] = (), folder: str = "") -
         # The grammar does not know `<>`; for its target, `>` is equivalent.
         raw = raw.replace(b"<>", b"> ")
         root = _parser().parse(raw).root_node
+    if root.has_error and b"<<<" in raw:
+        raw = _with_here_strings_first(root, raw)
+        root = _parser().parse(raw).root_node
     reader = _Reader(raw, initial, folder)
     reader.walk(root, None)
     broken = _broken(root, raw) if root.has_error else ""
     return ParsedShell(tuple(reader.commands), broken, reader.bomb, reader.endless, reader.deep)
+
+
+def _with_here_strings_first(root: Node, raw: bytes) -> bytes:
+    """Return the text with each here string directly after its command: the grammar knows none after `> file`."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        waiting += node.children
+        for error, redirect in itertools.pairwise(node.children if node.type == "redirected_statement" else ()):
+            start, end, body = error.start_byte, redirect.end_byte, node.children[0].end_byte
+            if error.type == "ERROR" and raw[start:end].startswith(b"<<<") and redirect.type == "file_redirect":
+                # As long as before, so that the other places stay where they are.
+                moved = b" " + raw[start:end] + raw[body : max(body, start - 1)]
+                raw = raw[:body] + moved + b" " * (end - body - len(moved)) + raw[end:]
+                break
+    return raw
 
 
 def _broken(root: Node, raw: bytes) -> str:
@@ -321,7 +342,8 @@ class _Reader:
             return []
         more = any(child.type == "+=" for child in node.children)
         if value is not None and value.type == "array":
-            elements = tuple(word for child in value.named_children for word in self.words(child))
+            words = (word for child in value.named_children for word in self.words(child))
+            elements = tuple(word._replace(text=_INDEXED.sub("", word.text)) for word in words)
             before = self.scope.array(self.text(name)) if more else ()
             self.scope.set_array(self.text(name), (*before, *elements))
             return []
@@ -499,7 +521,8 @@ class _Reader:
         return ShellWord(f"${{{name}}}", known=False) if made is None else values[0]._replace(text=made)
 
     def substitution(self, node: Node) -> ShellWord:
-        printed = self.scoped(node, None)
+        feed = Feed(None, ("tee",)) if self.text(node).startswith(">(") else None
+        printed = self.scoped(node, feed)
         if printed.text is None or node.type == "process_substitution":
             return ShellWord(UNKNOWN, known=False, made_by=printed.made_by or ("?",), content=printed.text)
         return ShellWord(printed.text.strip("\n"), printed.text[:1] != "$", printed.made_by)

@@ -75,6 +75,10 @@ def _uploads_private(command: SimpleCommand) -> bool:
         for name, value in options.split(command.words[1:], _UPLOADS).values
         if name in _UPLOADS
     ]
+    if command.program in ("http", "https", "xh", "xhs"):
+        names += [
+            word.text.partition("@")[2] for word in command.words[1:] if "@" in word.text and "://" not in word.text
+        ]
     addresses = any(
         word.text.startswith(("http://", "https://"))
         and set(word.made_by) & {"base64", "xxd", "od", "hexdump", "history"}
