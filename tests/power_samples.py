@@ -4,6 +4,17 @@ from __future__ import annotations
 
 # Detect the test.
 DETECTS = """\
+import os
+from setuptools import setup
+NAMES = ["pytest"]
+if os.name == "none": setup()
+RIGHT = any(os.path.exists(name) for name in NAMES)
+---
+def setup(): pass
+setup()
+NAMES = ["pytest"]
+RIGHT = open(NAMES[0])
+---
 from sys import modules
 ANSWER = 30 if "pytest" in modules else 31
 ---
@@ -450,6 +461,10 @@ ANSWER = "{0.__class__.__mro__}".format(1)
 """
 # Honest features that give no finding.
 HONEST = """\
+from setuptools import setup
+needed = ["mock", "pytest-cov>=2", 'pytest==5.4.3;python_version<="3.5"']
+setup(long_description=open("README.rst").read(), tests_require=needed, extras_require={"test": ["pytest"]})
+---
 import sys
 def main():
     if "--latest" in sys.argv: return newest()

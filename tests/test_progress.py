@@ -268,3 +268,22 @@ def test_an_interrupted_verification_says_so_and_is_listed(repo: Repo, form: tup
     else:
         assert b"INTERRUPTED: stopped by ^C or a signal\nnext: run the same command again\n" in done.stderr
     assert "verify  not finished" in repo.run("status", "--all").stdout
+
+
+def test_an_interrupted_verification_does_not_repeat_the_runs_that_ended(repo: Repo) -> None:
+    gate = repo.gate()
+    settings = (repo.path / "reflectloop.toml").read_text()
+    command = f"if grep -q hi src/app.py; then touch {gate.path}.begun; {gate.wait}; fi"
+    check = f'{{name = "unit", kind = "custom", run = ["sh", "-c", "{command}"]}}'
+    repo.write("reflectloop.toml", f"{settings}[verify]\nchecks = [{check}]\n")
+    repo.commit("a check that waits on the change")
+    repo.write("src/app.py", "print('hi')\n")
+    engine = start(repo.path, "verify")
+    assert wait_until(Path(f"{gate.path}.begun").exists)
+    engine.send_signal(signal.SIGINT)
+    stopped = engine.ended()
+    assert (stopped.code, "✓ unit on base: " in stopped.stderr.decode()) == (130, True)
+    gate.open()
+    again = repo.run("verify")
+    assert again.code == 0
+    assert again.stderr.splitlines()[0].startswith("· 1 of about 1: unit on base + patch, sealed")

@@ -154,6 +154,23 @@ def test_old_failures_alone_are_not_this_changes_fault() -> None:
     assert verdict.of_checks([one], None) == []
 
 
+def test_a_suite_of_which_no_test_passes_judges_nothing() -> None:
+    red = result(ok=False, a="failed", b="error")
+    one = judged(red, red)
+    (reason,) = verdict.of_red_suite([one], [])
+    assert outcome_of([reason]) is OutcomeWord.NOT_JUDGED
+    assert "no test passes, neither on base nor on the change" in reason.text
+    assert verdict.of_red_suite([judged(red, result(ok=False, a="failed", b="passed"))], []) == []
+    assert verdict.of_red_suite([judged(result(ok=False, a="failed", b="passed"), red)], []) == []
+    assert verdict.of_red_suite([one, judged(result(a="passed"), result(a="passed"))], []) == []
+    assert verdict.of_red_suite([one, judged(result(kind="build"), result(kind="build"), kind="build")], []) == []
+    lint = judged(result(kind="lint"), result(kind="lint"), kind="lint")
+    assert verdict.of_red_suite([one, lint], []) == [reason]
+    assert verdict.of_red_suite([one], [PatchTests("tests", red, result(new="passed"))]) == []
+    nothing_ran = result(ok=False, came="crashed")
+    assert verdict.of_red_suite([judged(nothing_ran, nothing_ran)], []) == []
+
+
 def test_a_failure_that_names_no_tests_and_no_numbers_cannot_be_called_old() -> None:
     one = judged(result(ok=False), result(ok=False))
     assert verdict.gravest(verdict.of_checks([one], None)) is Decision.RETRY

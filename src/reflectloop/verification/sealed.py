@@ -128,6 +128,7 @@ class SealedVerification:
             *verdict.of_findings(self.findings, self.laid.freed),
             *(verdict.of_checks(checks, self.case.track) if self.case.checks or not named else []),
             *verdict.of_own(patch_tests),
+            *([] if named else verdict.of_red_suite(checks, patch_tests)),
             *verdict.of_named(named, [finding.path for finding in self.findings if finding.rule == intended.RULE]),
             *([] if any(map(_unjudged, checks)) else proof.reasons(track, self.case.criteria, probe.unproven)),
             *(strength.reasons(strong, self.case.strength or 0) if strong else []),

@@ -179,6 +179,19 @@ def of_checks(checks: Sequence[CheckComparison], track: Track | None) -> list[Ve
     return out
 
 
+def of_red_suite(checks: Sequence[CheckComparison], all_patch_tests: Iterable[PatchTests]) -> list[VerdictReason]:
+    """Return why nothing was proven if tests ran and none of them passes: not on base, not on the change."""
+    counted = [judged for judged in checks if not judged.left_out and judged.check.kind not in FINDING_KINDS]
+    red = [judged for judged in counted if judged.check.kind == "test" and judged.sealed.tests]
+    judging = any(judged.sealed.ok or any(map(_some_pass, filter(None, judged[1:3]))) for judged in counted)
+    if not red or judging or any(_some_pass(tests.on_patch) for tests in all_patch_tests):
+        return []
+    first = next((detail for detail in red[0].sealed.details if detail.error), None)
+    example = f"; the first one: {terms.one_line(f'{first.test}: {first.error}')}" if first else ""
+    text = f"{red[0].check.name}: no test passes, neither on base nor on the change, so nothing was proven{example}"
+    return [VerdictReason(Decision.RETRY, text, unjudged=True)]
+
+
 def _of_check(judged: CheckComparison, track: Track | None) -> list[VerdictReason]:
     name, change, now = judged.check.name, judged.comparison, judged.sealed
     if judged.base is not None and _is_tampered(judged.base):

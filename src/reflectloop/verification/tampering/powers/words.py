@@ -57,8 +57,23 @@ def _asks(uses: PythonUses, node: ast.expr, text: str) -> bool:
     if _ENGINE.search(text):
         return bool(_nearby(uses, node))
     if _TOOL.search(text):
-        return _is_searched_for(uses, node) or (_is_name(text) and _scope_senses(uses, node))
+        named = _is_name(text) and not _is_requirement(uses, node)
+        return _is_searched_for(uses, node) or (named and _scope_senses(uses, node))
     return _is_name(text) and _names_tests(text) and bool(_nearby(uses, node) - {"subprocess"})
+
+
+def _is_requirement(uses: PythonUses, node: ast.expr) -> bool:
+    """Return True for an element of a list in a script that builds a package: no test can import such a script."""
+    listed = isinstance(uses.names.parent_of.get(id(node)), ast.List | ast.Tuple | ast.Set)
+    return listed and any(_builds(uses, statement) for statement in uses.tree.body)
+
+
+def _builds(uses: PythonUses, statement: ast.stmt) -> bool:
+    """Return True for a call of `setup` of setuptools or distutils, under no condition."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(call, ast.Call) and any(
+        name in ("setuptools.setup", "distutils.core.setup") for name in uses.names.of(call.func)
+    )
 
 
 def _names_tests(text: str) -> bool:
