@@ -135,6 +135,43 @@ def test_a_javascript_test_may_be_renamed_beside_a_namesake_and_split(old: str, 
     assert bad(found("test/price.js", GROUPS, GROUPS.replace(old, new))) == []
 
 
+TAPE = """\
+test('price', (t) => {
+  t.equal(price(3), 30);
+  t.test('many', (st) => {
+    st.deepEqual(prices([3]), [30]);
+    st.notOk(price(0));
+    st.end();
+  });
+  t.end();
+});
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "findings"),
+    [
+        ("t.equal(", "t.strictEqual(", []),
+        ("st.deepEqual(", "st.deepStrictEqual(", []),
+        ("    st.notOk(price(0));\n", "", [("assert-removed", "weakening")]),
+        ("st.notOk(price(0))", "st.ok(true)", [("assert-always-true", "weakening")]),
+        ("t.equal(price(3), 30)", "t.notEqual(price(3), 31)", [("expected-changed", "suspect")]),
+    ],
+)
+def test_assertions_of_tape_are_read_in_nested_tests_too(old: str, new: str, findings: list[tuple[str, str]]) -> None:
+    assert old in TAPE
+    assert bad(found("test/price.js", TAPE, TAPE.replace(old, new))) == findings
+
+
+def test_an_assertion_in_c_may_move_to_a_function_that_is_called() -> None:
+    split = "}\n\nstatic void test_more(void) {\n  assert(price(4) == 40);\n}"
+    before = "static void test_price(void) {\n  assert(price(3) == 30);\n  assert(price(4) == 40);\n}\n"
+    before += "int main(void) {\n  test_price();\n}\n"
+    after = before.replace("  assert(price(4) == 40);\n}", split, 1)
+    assert bad(found("tests/price.c", before, after)) != []
+    assert bad(found("tests/price.c", before, after.replace("test_price();", "test_price();\n  test_more();"))) == []
+
+
 def test_a_test_split_into_several_is_not_deleted() -> None:
     whole = GROUPS[: GROUPS.index("describe('discount'")]
     parts = "".join(f"test('{n}', () => expect(price({n})).toBe({n}0));\n" for n in (3, 4, 5))

@@ -34,6 +34,8 @@ _TAUTOLOGIES = (
     r"(?:assert|require)\.(?:True\(t,true|Equal\(t,([\w.]+),\4)\)|\$this->assertTrue\(true\)|"
     r"\b(?:CHECK|REQUIRE|EXPECT_TRUE|ASSERT_TRUE|TEST_ASSERT(?:_TRUE)?)\((?:true|1)\)|"
     r"\b(?:EXPECT_EQ|ASSERT_EQ|TEST_ASSERT_EQUAL\w*|CHECK_EQ)\((?P<same>[\w.()]+),(?P=same)\)|"
+    r"\b(?:[a-z]{0,2}t\d?|tap)\.(?:(?:ok|true|truthy|assert)\((?:true|1)[,)]|"
+    r"(?:is|equals?|same|deepEquals?|strictEquals?)\((?P<context>[\w.()]+),(?P=context)\))|"
     # One value compared with itself: Catch2, doctest, assert() of C, assert! of Rust.
     r"\b(?:CHECK|REQUIRE|EXPECT_TRUE|ASSERT_TRUE|TEST_ASSERT(?:_TRUE)?|assert!?)\((?P<self>[\w.():>-]+)===?(?P=self)\)"
 )

@@ -119,16 +119,20 @@ def _still_made(files: Iterable[tuple[TestFileReading, TestFileReading]]) -> fro
     made: Counter[str] = Counter()
     for old, new in files:
         for block in new.blocks.values():
-            made.update(check.text for check in block.checks if _surely_asks(block))
+            made.update(check.text for check in block.checks if _surely_asks(block, new))
         for block in old.blocks.values():
             made.subtract(check.text for check in block.checks)
     return frozenset(text for text, count in made.items() if count >= 0 and _ASKS_BY_ITSELF.search(text))
 
 
-def _surely_asks(block: TestBlock) -> bool:
-    """Return True for a test that reaches its assertions; in C, where every function is read, that is not known."""
-    doubts = block.skips or block.returns or block.branches or block.catches or _is_c(block.path)
-    return block.is_test and not doubts
+def _surely_asks(block: TestBlock, file: TestFileReading) -> bool:
+    """Return True for a test that reaches its assertions; in C, where every function is read, another names it."""
+    if not block.is_test or block.skips or block.returns or block.branches or block.catches:
+        return False
+    named = re.compile(rf"\b{re.escape(block.name)}\b")
+    return not _is_c(block.path) or any(
+        named.search(other.body) for other in file.blocks.values() if other.name != block.name
+    )
 
 
 _MOST_TOLD = 3
@@ -325,7 +329,8 @@ def _compared(now: TestBlock, old: TextAssertion, new: TextAssertion) -> TamperF
         return TamperFinding("assert-always-true", now.path, new.line, f"{message}: it always passes")
     if syntax.weak.search(new.text) and syntax.strong.search(old.text) and not syntax.strong.search(new.text):
         return TamperFinding("assert-weaker", now.path, new.line, f"{message}: it checks less")
-    if syntax.strong.search(new.text) and not syntax.strong.search(old.text):
+    stricter_name = old.text == _without_strict(new.text) != new.text
+    if stricter_name or (syntax.strong.search(new.text) and not syntax.strong.search(old.text)):
         return TamperFinding("assert-stricter", now.path, new.line, message, "note")
     stricter = _stricter_tolerance(old.text, new.text)
     if stricter:
@@ -333,6 +338,14 @@ def _compared(now: TestBlock, old: TextAssertion, new: TextAssertion) -> TamperF
     if stricter is False:
         return TamperFinding("tolerance-widened", now.path, new.line, f"{message}: the tolerance is wider")
     return TamperFinding("expected-changed", now.path, new.line, message, "suspect")
+
+
+_STRICT = lazy(r"(?:\.strict|(?<=[a-z])Strict)([A-Z])")
+
+
+def _without_strict(text: str) -> str:
+    """Return an assertion with its less strict name: `equal` for `strictEqual`, `deepEqual` for `deepStrictEqual`."""
+    return _STRICT.sub(lambda word: f".{word[1].lower()}" if word[0].startswith(".") else word[1], text, count=1)
 
 
 def _stricter_tolerance(old: str, new: str) -> bool | None:

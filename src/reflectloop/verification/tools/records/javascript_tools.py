@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from reflectloop.verification.tools import javascript, record
 
+# What ava, tap and tape call assertions; their contexts are called t, st, tt, t2 and the like.
+_OF_CONTEXT = (
+    "is|isNot|isDeeply|(?:not)?[dD]eep(?:Loose|Strict)?Equals?|(?:strict|loose|not|notStrict)?[eE]quals?|"
+    "(?:strict|not|strictNot)?[sS]ame|true|false|throws\\w*|notThrows\\w*|doesNotThrow|rejects|not|truthy|falsy|"
+    "(?:not)?[lL]ike|(?:not)?[rR]egex|ok|notOk|(?:not|doesNot)?[mM]atch|snapshot|matchSnapshot"
+)
+
 _SYNTAX = record.TestSyntax(
     javascript.CODE,
     r"\b[xf]?(?:it|test|specify)(?:\.\w+)*(?:\([^()]*\)|`[^`]*`)?\s*\(\s*(?P<quote>['\"`])(?P<name>(?:\\.|(?!(?P=quote)).)*)(?P=quote)",
     r"\b(?:it|test|describe|context|suite|specify)\.(?:skip|todo|failing|fails|skipIf|runIf|only)\b|\b(?:xit|xtest|xdescribe|xcontext|fit|fdescribe|fcontext)\s*\(|"
     r"\.each\(\s*\[\s*\]\s*\)|\bthis\.skip\(\)|\bt\.(?:skip|todo)\(|\bctx\.skip\(|[{,]\s*(?:skip|todo|only)\s*:\s*(?:true|['\"!]|process\b|\w+\()|\b(?:it|test|describe|context|suite|specify)\[\s*'",
-    r"\bexpect(?:\.\w+)?\s*\(|\bassert(?:\.\w+)*\s*\(|\bt\.(?:is|deepEqual|true|false|throws\w*|not|truthy|falsy|like|regex|equal|same|ok|match)\s*\(|\.should\.\w+|\bsinon\.assert\.\w+\s*\(",
+    r"\bexpect(?:\.\w+)?\s*\(|\bassert(?:\.\w+)*\s*\(|"
+    r"\b(?:[a-z]{0,2}t\d?|tap)\.(?:" + _OF_CONTEXT + r")\s*\(|\.should\.\w+|\bsinon\.assert\.\w+\s*\(",
     r"toBeDefined|toBeTruthy|toBeFalsy|toBeInstanceOf|toContain|toMatch\b|toBeGreaterThan|toBeLessThan|anything\(\)|expect\.any\b|not\.to(?:Be|Equal|Throw)|toHaveBeenCalled\(|toHaveLength|"
     r"toBeCloseTo|assert\.ok|toMatchSnapshot|toMatchInlineSnapshot|toBeNull\b|\.exist\b|\.ok\b|toThrow\(\)|toHaveProperty|arrayContaining|objectContaining",
     r"toBe\(|toEqual\(|toStrictEqual\(|toThrow\(.|toHaveBeenCalledWith|toHaveBeenCalledTimes|deepEqual|strictEqual|assert\.equal|\.eql?\(|t\.is\(",
