@@ -23,9 +23,9 @@ _BESIDE = {"shutil", "tempfile", "zipfile", "socket", "ctypes", "reflectloop.sys
 _HOOK = _LARGE | {"click", "subprocess", "dataclasses", "reflectloop.secrets", "reflectloop.workspace.folders"}
 
 
-def _loaded(folder: Path, words: list[str], text: str = "") -> set[str]:
+def _loaded(folder: Path, words: list[str], text: str = "", home: Path | None = None) -> set[str]:
     argv = [sys.executable, "-X", "importtime", "-m", "reflectloop", *words]
-    env = {"PATH": os.environ["PATH"], "HOME": str(folder), "LANG": "C.UTF-8"}
+    env = {"PATH": os.environ["PATH"], "HOME": str(home or folder), "LANG": "C.UTF-8"}
     ended = subprocess.run(argv, cwd=folder, env=env, input=text, capture_output=True, text=True, check=True)
     return set(_LINE.findall(ended.stderr))
 
@@ -74,9 +74,9 @@ def test_an_ended_command_frees_nothing_but_writes_everything(repo: Repo) -> Non
 
 def test_a_command_waits_for_its_threads(repo: Repo) -> None:
     program = (
-        "import threading, time\n"
+        "import threading\n"
         "from reflectloop.cli import start\n"
-        "threading.Thread(target=lambda: (time.sleep(0.2), print('done'))).start()\n"
+        "threading.Thread(target=lambda: (threading.main_thread().join(), print('done'))).start()\n"
         "start.main(['--version'])\n"
     )
     ended = subprocess.run([sys.executable, "-c", program], cwd=repo.path, capture_output=True, text=True, check=True)
@@ -97,6 +97,22 @@ def test_a_status_line_reads_the_last_answer_only(repo: Repo) -> None:
     assert "reflectloop.commands.watch_status" in loaded
     assert not loaded & (_LARGE | {"subprocess", "reflectloop.workspace.folders"})
     assert not {name for name in loaded if name.startswith(("reflectloop.engine", "reflectloop.verification"))}
+
+
+def test_a_change_that_was_proven_loads_nothing_that_judges(repo: Repo, tmp_path: Path) -> None:
+    repo.write("reflectloop.toml", '[[verify.checks]]\nname = "it"\nkind = "custom"\nrun = ["test", "-s", "it.txt"]\n')
+    repo.write("it.txt", "1\n")
+    repo.commit("a check")
+    repo.write("it.txt", "2\n")
+    home = tmp_path / "home"
+    home.mkdir(exist_ok=True)
+    first = _loaded(repo.path, ["verify"], home=home)
+    assert "reflectloop.verification.sealed" in first
+    again = _loaded(repo.path, ["verify"], home=home)
+    assert "reflectloop.engine.gating.remembered" in again
+    judging = ("sealed", "check_runner", "probing", "tampering", "reports", "observe")
+    assert not again & {f"reflectloop.verification.{name}" for name in judging}
+    assert not again & {"asyncio", "doctest", "unittest", "yaml", "reflectloop.diagnosis", "reflectloop.lessons"}
 
 
 def test_the_help_of_verify_does_not_load_the_engine(repo: Repo) -> None:

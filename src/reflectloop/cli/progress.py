@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from reflectloop import languages, secrets
 from reflectloop.cli import render
 from reflectloop.cli.render import echo, harmless, paint, plain, print_raw, shown_title
-from reflectloop.engine.run import recovery
-from reflectloop.engine.run.request import NullObserver, RunObserver
-from reflectloop.plan.load import LoadedPlan
+from reflectloop.engine.run.request import NullObserver
 from reflectloop.state import events
 from reflectloop.state.journal import JournalEntry
 from reflectloop.verification.progress import RunningCheck, duration
@@ -23,6 +21,9 @@ from reflectloop.verification.progress import RunningCheck, duration
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.spinner import Spinner
+
+    from reflectloop.engine.run.request import RunObserver
+    from reflectloop.plan.load import LoadedPlan
 
 _SHOWN = 4
 PREPARING = "preparing"
@@ -82,6 +83,8 @@ class PlainProgress(NullObserver):
             case events.StepStarted(step_id=name):
                 self.started(name)
             case events.FixTried(step_id=name) as fix:
+                from reflectloop.engine.run import recovery
+
                 self.write(paint("dim", f"  {name}  {recovery.tried(fix.payload())}"))
             case events.StepFinished() as ended:
                 self.finished.add(ended.step_id)

@@ -174,4 +174,4 @@ def gate(
         wait=wait,
         approve_file=approve_file,
     )
-    return verifying.gate(verifying.GateInput(request, contract, report))
+    return verifying.gate(request, contract, report)

@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from reflectloop.cli.interrupts import as_interrupts
 from reflectloop.cli.progress import observe
 from reflectloop.cli.render import Answer, Note, paint
-from reflectloop.engine.gating import gate_command, verdict_export, verify_command
-from reflectloop.engine.gating.gate_command import GateInput, GateResult
-from reflectloop.engine.gating.remembered import ProvenBefore
+from reflectloop.engine.gating import verify_command
 from reflectloop.engine.gating.verify_command import VerifyRequest
 from reflectloop.errors import InvalidInput
-from reflectloop.gates.decisions import Gate
 from reflectloop.system import files
 from reflectloop.terms import Decision, OutcomeWord, describe_level
-from reflectloop.verification.intended import PART
-from reflectloop.verification.probing import PROBED
-from reflectloop.verification.verdict import CheckComparison, Verdict
+from reflectloop.verification.result import PROBED
 
-__all__ = ["GateInput", "VerifyRequest", "gate", "verify"]
+if TYPE_CHECKING:  # they load all that judges; a change that was proven before needs none of it
+    from reflectloop.engine.gating.gate_command import GateResult
+    from reflectloop.engine.gating.remembered import ProvenBefore
+    from reflectloop.verification.verdict import CheckComparison, Verdict
+
+__all__ = ["VerifyRequest", "gate", "verify"]
 
 _GRADES = {"weakening": "red", "suspect": "yellow", "note": "dim"}
 _COLOURS = {
@@ -31,7 +32,6 @@ _COLOURS = {
     OutcomeWord.NOT_JUDGED: "yellow",
 }
 _MOST_ALIKE = 3  # notes on one file by one rule that are shown one by one
-_GATE_NAMES = {Gate.RULES: "rules", Gate.PROOF: "proof", Gate.INSIGHT: "insight", Gate.STORE: "retention"}
 _MOST = 20  # findings or reasons shown to a person
 
 
@@ -46,6 +46,8 @@ def verify(request: VerifyRequest, junit: Path | None, sarif: Path | None) -> An
         return Answer(outcome.before.data, short, envelope=outcome.envelope)
     if verdict is None:
         return Answer(envelope=outcome.envelope, error=outcome.error)
+    from reflectloop.engine.gating import verdict_export
+
     _export(junit, verdict_export.junit(verdict))
     _export(sarif, verdict_export.sarif(verdict))
     lines = (
@@ -57,11 +59,13 @@ def verify(request: VerifyRequest, junit: Path | None, sarif: Path | None) -> An
     return Answer(verify_command.as_data(verdict), lines, envelope=outcome.envelope, error=outcome.error)
 
 
-def gate(subject: GateInput) -> Answer:
+def gate(request: VerifyRequest, contract: Path, report: Path | None) -> Answer:
     """Put a change through the gates, and show the progress."""
+    from reflectloop.engine.gating import gate_command
+
     as_interrupts()
     with observe() as observer:
-        result = gate_command.gate(subject, observer)
+        result = gate_command.gate(gate_command.GateInput(request, contract, report), observer)
     return Answer(result.data, _gate_lines(result), envelope=result.envelope, error=result.error)
 
 
@@ -89,6 +93,8 @@ def _export(path: Path | None, text: str) -> None:
 
 def _outcome_lines(verdict: Verdict) -> Iterator[Note]:
     """Yield the outcome, then each reason; one that a person may approve begins with its id, and comes last."""
+    from reflectloop.engine.gating import verdict_export
+
     word, count = verdict.outcome, len(verdict.reasons)
     explained = {
         OutcomeWord.PASS: "",
@@ -117,6 +123,8 @@ def _evidence_line(verdict: Verdict, isolation: str | None) -> str:
 
 
 def _verdict_lines(verdict: Verdict, warnings: list[str]) -> Iterator[Note]:
+    from reflectloop.verification.intended import PART
+
     for check in verdict.checks:
         yield Note(_check_line(check))
     for own in verdict.own:
@@ -167,14 +175,16 @@ def _check_line(check: CheckComparison) -> str:
 
 
 def _gate_lines(result: GateResult) -> Iterator[Note]:
+    from reflectloop.engine.gating import verdict_export
+    from reflectloop.gates.decisions import Gate
+
+    names = {Gate.RULES: "rules", Gate.PROOF: "proof", Gate.INSIGHT: "insight", Gate.STORE: "retention"}
     word = OutcomeWord(result.data["outcome"])
     yield Note(paint(_COLOURS[word], str(word)))
     for stage in result.data["gates"]:
         outcome = OutcomeWord(stage["outcome"])
         shown = stage["decision"] if stage["decision"] == Decision.SKIP else outcome
-        yield Note(
-            f"  {_GATE_NAMES[stage['gate']]}: {paint(_COLOURS[outcome], shown)} {stage['why_skipped'] or ''}".rstrip()
-        )
+        yield Note(f"  {names[stage['gate']]}: {paint(_COLOURS[outcome], shown)} {stage['why_skipped'] or ''}".rstrip())
         for reason in stage["reasons"][:_MOST]:
             mark = f"{paint('bold', reason['finding'])} " if reason["finding"] else ""
             repair = f"; {reason['mend']}" if reason["mend"] else ""

@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import yaml
-
 from reflectloop.system.patterns import lazy
 from reflectloop.verification.result import ChangedFile
 
@@ -123,6 +121,8 @@ def _added_values(change: ChangedFile) -> list[tuple[Keys, str]] | None:
     """Return the keys and scalars that the new version has more of, or None if a version cannot be read."""
     if not change.path.lower().endswith(_YAML):
         return None
+    import yaml  # noqa: PLC0415 - only if a YAML file changed
+
     try:
         old, new = (Counter(_values(yaml.safe_load(content or b""))) for content in (change.before, change.after))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError):

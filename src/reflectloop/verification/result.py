@@ -28,6 +28,7 @@ Type = Literal[
 # A new kind of check is added here: its place in the order, what its failure is called, and how it is judged.
 KIND_ORDER: tuple[Kind, ...] = ("build", "lint", "type", "test", "custom")
 FAILURES: dict[Kind, Type] = {"lint": "lint", "type": "type_error", "build": "build_failure"}
+PROBED = "probed "  # how the remarks begin that say how many functions were probed
 FINDING_KINDS: frozenset[Kind] = frozenset({"lint", "type"})  # judged by their findings; the others by their outcome
 Outcome = Literal["passed", "failed", "error", "skipped", "xfailed", "xpassed"]
 

@@ -9,7 +9,6 @@ from reflectloop.plan.globs import matches_any as is_named
 from reflectloop.plan.model import Check
 from reflectloop.terms import Track
 from reflectloop.verification import protected
-from reflectloop.verification.plan_checks import scripts
 from reflectloop.verification.protected import changes as protected_changes
 from reflectloop.verification.protected import inline_tests
 from reflectloop.verification.result import ChangedFile, DetectedCheck
@@ -121,5 +120,7 @@ def _edited_programs(case: VerificationInput, changes: Sequence[ChangedFile], fr
         if change.path.endswith(_SOURCES) and not protected.guard(change.path) and change.path not in freed
     ]
     edited = {change.path for change in changes if change.before is not None}
+    from reflectloop.verification.plan_checks import scripts  # noqa: PLC0415 - loads all that runs checks
+
     programs = [path for path in scripts(case.named.values(), edited) if path in plain]
     return programs if len(plain) > len(programs) else []

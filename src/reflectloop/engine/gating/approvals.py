@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from reflectloop.errors import Fault, InvalidInput
-from reflectloop.plan import strict_yaml
 from reflectloop.terms import one_line, wrong_shape
 from reflectloop.trust import approvals, person
 from reflectloop.workspace import secret_guard
+
+if TYPE_CHECKING:
+    from reflectloop.plan import strict_yaml
 
 _LARGEST = 1 << 20
 _NEXT = "make one: reflectloop approve RUN --print"
@@ -84,6 +86,8 @@ def source(root: Path, file: Path | None, caller: Mapping[str, str]) -> Approval
 
 
 def _entries(file: Path) -> list[ApprovalEntry]:
+    from reflectloop.plan import strict_yaml  # noqa: PLC0415 - few verifications are given a file
+
     try:
         with file.open("rb") as opened:
             raw = opened.read(_LARGEST + 1)
@@ -105,6 +109,8 @@ def _entries(file: Path) -> list[ApprovalEntry]:
 
 
 def _fault(error: Any, document: strict_yaml.YamlDocument) -> Fault:  # noqa: ANN401 - pydantic's own mapping
+    from reflectloop.plan import strict_yaml  # noqa: PLC0415
+
     place: strict_yaml.Path = error["loc"]
     unknown = error["type"] == "extra_forbidden"
     message = "is not a field" if unknown else wrong_shape(error["type"], error.get("ctx", {}), error["msg"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,13 +50,18 @@ def hashed(conditions: Sequence[object]) -> str:
     return hashlib.sha256(json.dumps(conditions, default=str).encode()).hexdigest()
 
 
-def find(folders: Folders, base: str, tree: str, conditions: str) -> ProvenBefore | None:
-    """Return the newest signed PASS, without approvals, on this change under these conditions."""
+def find(folders: Folders, base: str, tree: str, conditions: Callable[[], str]) -> ProvenBefore | None:
+    """Return the newest signed PASS, without approvals, on this change under these conditions.
+
+    The conditions are computed only if there is a receipt about this change.
+    """
     every = sorted((folders.own / "verifications").glob(f"*/{RECEIPT}"), key=lambda path: path.parent.name)
+    wanted = {"base_tree": base, "tree": tree, "outcome": str(OutcomeWord.PASS)}
     for path in reversed(every):
         receipt = read_json(path)
-        wanted = {"base_tree": base, "tree": tree, CONDITIONS: conditions, "outcome": str(OutcomeWord.PASS)}
         if any(receipt.get(name) != value for name, value in wanted.items()) or receipt.get("approvals"):
+            continue
+        if receipt.get(CONDITIONS) != conditions():
             continue
         written = read_json(path.parent / VERDICT) if is_authentic(folders.root, path) else {}
         if isinstance(written.get("data"), dict) and isinstance(written.get("envelope"), dict):

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from reflectloop.system.git import Git
-from reflectloop.verification import tampering
 from reflectloop.verification.tree_builder import TreeBuilder
 
 _MAIN = ("origin/HEAD", "origin/main", "origin/master", "upstream/main", "upstream/master", "main", "master")
@@ -54,6 +53,8 @@ def find(git: Git, trees: TreeBuilder, head: str) -> UnjudgedCommits | None:
     if nearest is None or not 0 < nearest.number <= _MOST_COMMITS:
         return None
     before, after = (git.line("rev-parse", f"{commit}^{{tree}}") for commit in (start, head))
+    from reflectloop.verification import tampering  # noqa: PLC0415 - most changes leave out no commit
+
     findings = tampering.look(trees.changes(before, after))
     texts = [
         f"{finding.path}:{finding.line or 1}: {finding.what} ({finding.rule})"

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflectloop import config, secrets
 from reflectloop.artifacts import next_command
@@ -16,13 +16,10 @@ from reflectloop.engine.gating import (
     danger_policy,
     remembered,
     unjudged_commits,
-    verdict_export,
     working_tree,
 )
 from reflectloop.engine.gating.remembered import ProvenBefore
-from reflectloop.engine.run import junit_sarif
 from reflectloop.engine.run.request import VerifyObserver
-from reflectloop.engine.tasks import open_tasks
 from reflectloop.errors import (
     InvalidInput,
     NothingToDo,
@@ -33,24 +30,19 @@ from reflectloop.errors import (
 )
 from reflectloop.gates import decisions, rules
 from reflectloop.gates.decisions import Gate
-from reflectloop.sandbox import editable_installs, isolation
+from reflectloop.sandbox import isolation
 from reflectloop.sandbox.isolation import IsolationLevel
 from reflectloop.state import latch, lock
-from reflectloop.system import cgroup, clock, files
+from reflectloop.system import clock, files
 from reflectloop.system.git import Git
 from reflectloop.terms import Isolation, Track
 from reflectloop.trust import installed
-from reflectloop.verification import detect, environment_key, evidence, protected, setup
-from reflectloop.verification.check_runner import CheckRunner
-from reflectloop.verification.evidence_chain import Chain, write_receipt
+from reflectloop.verification import detect, environment_key, evidence, protected
 from reflectloop.verification.expected_texts import is_expected_value
-from reflectloop.verification.fresh_workspaces import WorkspaceFactory
 from reflectloop.verification.progress import CheckObserver, Times
 from reflectloop.verification.result import DetectedCheck
-from reflectloop.verification.sealed import SealedVerification
 from reflectloop.verification.sealed_trees import VerificationInput
 from reflectloop.verification.tree_builder import TreeBuilder
-from reflectloop.verification.verdict import ApprovedReason, Verdict, VerdictReason
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import (
     base_settings,
@@ -66,6 +58,11 @@ from reflectloop.workspace.folders import Folders, open_project_dirs
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.record_tree import Unrecordable
 from reflectloop.workspace.store import open_store
+
+if TYPE_CHECKING:  # they load all that judges; a change that was proven before needs none of it
+    from reflectloop.verification.evidence_chain import Chain
+    from reflectloop.verification.fresh_workspaces import WorkspaceFactory
+    from reflectloop.verification.verdict import ApprovedReason, Verdict, VerdictReason
 
 PATCH = "changes.patch"
 
@@ -149,6 +146,7 @@ class Verification:
         self.unjudged: tuple[str, ...] = ()  # commits that nobody judged and that changed what judges
         self.objects = folders.scratch / f"objects-{run_id}"
         self.patch_name = PATCH
+        self._hashed = ""  # what the verdict depends on, once it is known
 
     def walk(self) -> VerifyOutcome:
         self.config = config.load(self.folders.root)
@@ -177,6 +175,8 @@ class Verification:
             self.warnings += base_settings.warning(judging, sides.commit)
             return self._proven_before(sides) or self.judge(sides)
         except (SecretLeak, SandboxEscape) as fault:
+            from reflectloop.engine.tasks import open_tasks  # noqa: PLC0415 - loads the model of plans
+
             place = open_tasks.FailurePlace(self.run_id, None, "", "")
             open_tasks.stop_project(self.folders, fault, place)
             if isinstance(fault, SecretLeak):
@@ -265,7 +265,7 @@ class Verification:
         """Return the answer of an earlier verification of the same change, unless everything should run."""
         if self.request.fresh or self.config.verify.setup:  # a set-up may install other versions
             return None
-        before = remembered.find(self.folders, sides.base, sides.head, self._conditions(sides))
+        before = remembered.find(self.folders, sides.base, sides.head, lambda: self._conditions(sides))
         if before is None:
             return None
         self.warnings += before.envelope.get("warnings", ())
@@ -275,7 +275,9 @@ class Verification:
         return VerifyOutcome(envelope.model_copy(update=update), None, before.folder, None, before)
 
     def _conditions(self, sides: BaseAndHead) -> str:
-        """Return the hash of all that a verdict depends on, besides the trees."""
+        """Return the hash of all that a verdict depends on, besides the trees; computed once, before anything runs."""
+        if self._hashed:
+            return self._hashed
         stage, case = self.stage(), self.case(sides)
         beside = _beside(stage, case, set())
         path = stage.caller.get("PATH", os.defpath)
@@ -283,11 +285,15 @@ class Verification:
         programs = [environment_key.program(check.command[0], path) for check in places]
         asked = (case.track, sorted(case.required), case.protect, case.lifted, case.doubts, case.strength)
         facts = (remembered.program(), sides.commit, stage.settings.model_dump(mode="json"), asked, places, programs)
-        return remembered.hashed((*facts, _surroundings(stage, case, beside, {}), self.wall.by, self.command))
+        places_of_work = (_surroundings(stage, case, beside, {}), self.wall.by, self.command)
+        self._hashed = remembered.hashed((*facts, *places_of_work))
+        return self._hashed
 
     # Judging ---------------------------------------------------------------------------------------------------
 
     def judge(self, sides: BaseAndHead) -> VerifyOutcome:
+        from reflectloop.verification.evidence_chain import Chain  # noqa: PLC0415
+
         conditions = self._conditions(sides)
         chain = Chain(self.folder / evidence.FILE)
         found = judge(self.stage(), self.case(sides), chain, sides.commit)
@@ -379,6 +385,9 @@ class Verification:
         )
 
     def _write(self, found: Verdict, chain: Chain, envelope: Envelope, conditions: str) -> None:
+        from reflectloop.engine.run import junit_sarif  # noqa: PLC0415
+        from reflectloop.verification.evidence_chain import write_receipt  # noqa: PLC0415
+
         said = junit_sarif.pretty({"envelope": envelope.model_dump(mode="json"), "data": as_data(found)})
         files.write_atomic(self.folder / "verdict.json", said)
         facts = about(found, self.run_id, None) | {remembered.CONDITIONS: conditions}
@@ -416,6 +425,12 @@ def judge(
     stage: SealedEnvironment, case: VerificationInput, chain: Chain, commit: str, plan_hash: str | None = None
 ) -> Verdict:
     """The sealed verdict on one change."""
+    from reflectloop.sandbox import editable_installs  # noqa: PLC0415
+    from reflectloop.system import cgroup  # noqa: PLC0415
+    from reflectloop.verification.check_runner import CheckRunner  # noqa: PLC0415
+    from reflectloop.verification.fresh_workspaces import WorkspaceFactory  # noqa: PLC0415
+    from reflectloop.verification.sealed import SealedVerification  # noqa: PLC0415
+
     if case.checks or case.named:
         stage.settings.refuse_without("verify.setup", "verify.checks")
     cgroup.sweep()
@@ -477,6 +492,8 @@ class _SetUp(dict[str, Mapping[Path, Path]]):
 
     def get(self, tree: str, default: Any = None) -> Any:  # noqa: ANN401, ARG002
         if tree not in self:
+            from reflectloop.verification import setup  # noqa: PLC0415
+
             stage = self._stage
             self[tree] = setup.made(self._ground, tree, self._base, stage.cache / "setup", stage.logs, stage.observer)
         return self[tree]
@@ -532,6 +549,8 @@ def as_error(found: Verdict, run_id: str) -> ReflectloopError | None:
 
 
 def as_data(found: Verdict) -> dict[str, Any]:
+    from reflectloop.engine.gating import verdict_export  # noqa: PLC0415
+
     return {
         "decision": str(found.decision),
         "outcome": str(found.outcome),

@@ -6,17 +6,19 @@ import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from reflectloop.artifacts.envelope import Envelope
-from reflectloop.engine.steps.execution import StepResult
 from reflectloop.errors import ReflectloopError
-from reflectloop.plan.load import LoadedPlan
 from reflectloop.state.journal import JournalEntry
 from reflectloop.terms import Isolation, RemarkKind
 from reflectloop.verification.progress import CheckObserver, RunningCheck
-from reflectloop.workspace.folders import RunFolder
-from reflectloop.workspace.patch import TouchedFile
+
+if TYPE_CHECKING:  # a verification has neither plan nor steps
+    from reflectloop.engine.steps.execution import StepResult
+    from reflectloop.plan.load import LoadedPlan
+    from reflectloop.workspace.folders import RunFolder
+    from reflectloop.workspace.patch import TouchedFile
 
 
 class VerifyObserver(CheckObserver, Protocol):

@@ -25,7 +25,7 @@ from reflectloop.verification.probing.second_run import (
     SuiteOutcomes,
     SurroundingsProbe,
 )
-from reflectloop.verification.result import ChangedFile, DetectedCheck, TamperFinding
+from reflectloop.verification.result import PROBED, ChangedFile, DetectedCheck, TamperFinding
 
 _TOOLS = ("pytest", "unittest")
 _NO_CODE = (".md", ".rst", ".txt", ".toml", ".cfg", ".ini", ".yml", ".yaml", ".lock")
@@ -33,7 +33,6 @@ _NOT_SOURCES = ("setup.py", "conftest.py", "noxfile.py")
 _SWITCHES = ("second_run", "replay", "neighbours", "sabotage")
 _MOST_OTHERS = 2000  # files that may read a changed name
 _MOST_NAMED = 5
-PROBED = "probed "  # how the remarks begin that say how many functions were probed
 
 
 @dataclass(frozen=True)
