@@ -6,8 +6,6 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
-import yaml
-
 from reflectloop.system.patterns import lazy
 from reflectloop.verification.tools.commands import call
 from reflectloop.verification.tools.project import ProjectPart, at, listed, table
@@ -129,8 +127,13 @@ def _ci(part: ProjectPart) -> Iterator[Hint]:
 
 def _hooks(part: ProjectPart) -> Iterator[Hint]:
     """Yield the hooks of pre-commit that are calls of a tool, with the arguments they are given."""
+    text = part.text(_PRE_COMMIT)
+    if not text:
+        return
+    import yaml  # noqa: PLC0415 - few projects have hooks of pre-commit
+
     try:
-        document = yaml.safe_load(part.text(_PRE_COMMIT))
+        document = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError):
         return
     for repository in listed(document, "repos"):
