@@ -499,6 +499,37 @@ def test_a_package_manager_that_is_missing_is_named_itself() -> None:
     assert (result.type, result.summary) == ("tool_missing", "pnpm is not there")
 
 
+@pytest.mark.parametrize(
+    ("log", "exit_code", "type_", "passed", "failed"),
+    [
+        ("cc -o t t.c\n./t\n\nPASSED: 14\nFAILED: 0\n", 0, "passed", 14, 0),
+        ("./t\nPASSED: 14\nFAILED: 0\n./u\nPASSED: 13\nFAILED: 1\n", 1, "test_failure", 27, 1),
+        ("PASSED: 3\nFAILED: 1\n", 0, "test_failure", 3, 1),
+        ("ALL TESTS PASSED (145/145)\n", 0, "passed", 145, 0),
+        ("SOME TESTS FAILED (140/145)\n", 2, "test_failure", 140, 5),
+        ("t.c:3:1: warning: unused variable\n5 of 5 tests passed\n", 0, "passed", 5, 0),
+        ("PASSED: 0\nFAILED: 0\n", 0, "no_tests", 0, 0),
+        ("make: Nothing to be done for 'test'.\n", 0, "crashed", 0, 0),
+        ("it passed 3 gates: 4\n", 0, "crashed", 0, 0),
+    ],
+)
+def test_the_numbers_that_a_program_without_a_framework_prints_are_read(
+    log: str, exit_code: int, type_: str, passed: int, failed: int
+) -> None:
+    result = reports.judge(None, exit_code=exit_code, kind="test", tool="make", log=log)
+    assert (result.type, result.counts.passed, result.counts.failed) == (type_, passed, failed)
+
+
+def test_uvu_counts_its_tests_and_names_those_that_fail() -> None:
+    text = (
+        'a.js\n✘ •   (1 / 2)\n\n   FAIL  "adds"\n    Expected values to be strictly equal:  (is)\n\n'
+        "    at Object.handler (/x/test/a.js:3:27)\n\n\n  Total:     2\n  Passed:    1\n  Skipped:   1\n  Duration:  2ms\n"
+    )
+    result = reports.judge(None, exit_code=1, kind="test", tool="npm", log=text)
+    assert (result.type, result.counts.passed, result.counts.failed) == ("test_failure", 1, 1)
+    assert dict(result.tests) == {'"adds"': "failed"}
+
+
 def test_assertions_of_tape_are_named_by_the_test_above_them() -> None:
     text = "TAP version 13\n# parses\nok 1 is equal\n# prints\nnot ok 2 is equal\n\n1..2\n# tests 2\n# pass  1\n# fail  1\n"
     assert dict(read(text, "tape").tests) == {"parses > is equal": "passed", "prints > is equal": "failed"}

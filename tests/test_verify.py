@@ -294,6 +294,7 @@ def test_a_project_without_checks_is_unknown_and_that_is_no_pass(repo: Repo) -> 
     done = repo.run("verify", "--json")
     assert done.code == 53
     assert "no check of this project is known" in done.envelope["message"]
+    assert repo.run("verify", "--track", "fix").code == 53  # no proof is missing if nothing can give one
 
 
 def test_a_runner_that_is_left_in_the_middle_is_no_pass(calc: Calc) -> None:

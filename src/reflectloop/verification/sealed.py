@@ -130,7 +130,7 @@ class SealedVerification:
             *verdict.of_own(patch_tests),
             *([] if named else verdict.of_red_suite(checks, patch_tests)),
             *verdict.of_named(named, [finding.path for finding in self.findings if finding.rule == intended.RULE]),
-            *([] if any(map(_unjudged, checks)) else proof.reasons(track, self.case.criteria, probe.unproven)),
+            *([] if _cannot_judge(checks, named) else proof.reasons(track, self.case.criteria, probe.unproven)),
             *(strength.reasons(strong, self.case.strength or 0) if strong else []),
             *self._of_criteria(verdict.held(checks, patch_tests, named)),
             *self._of_dependencies(),
@@ -568,6 +568,11 @@ def _not_green(checks: Iterable[CheckComparison]) -> frozenset[str]:
 def _skipped_before(judged: CheckComparison) -> Iterator[str]:
     before = judged.base.tests if judged.base else {}
     return (name for name, outcome in judged.sealed.tests.items() if outcome == before.get(name) == "skipped")
+
+
+def _cannot_judge(checks: Sequence[CheckComparison], named: Sequence[PlanCheckResult]) -> bool:
+    """Return True if there is no check, or one of them gave no result on base either: then nothing shows a fault."""
+    return any(map(_unjudged, checks)) or not (named or any(not judged.left_out for judged in checks))
 
 
 def _unjudged(judged: CheckComparison) -> bool:

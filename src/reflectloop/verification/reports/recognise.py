@@ -137,6 +137,15 @@ def _log(text: str, tool: str | None) -> ReportReading | None:
     return _of_runner(text, lines, tool) or _complaints(lines, tool)
 
 
+def read_tests(log: str, reading: ReportReading | None, tool: str | None) -> ReportReading | None:
+    """Return the reading of a test run; without a known framework by the numbers that programs print at their end."""
+    counts = runner.tally(plain.lines(plain.text(plain.bounded(log)))) if not reading or not reading.counts else None
+    if counts is None:
+        return reading
+    details = reading.details if reading and counts.failed + counts.errors else ()  # else warnings of a compiler
+    return ReportReading(tool or UNKNOWN_TOOL, "test", details, counts)
+
+
 def _of_runner(text: str, lines: list[str], tool: str | None) -> ReportReading | None:
     if tap.looks(text):
         known = by_name().get(tool or "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from functools import cache
 from typing import NamedTuple
@@ -49,8 +50,11 @@ def words(text: str) -> dict[str, int]:
 
 
 def counts(totals: dict[str, int]) -> Counts:
-    """Convert totals to Counts; if only the total is reported, tests with no other outcome count as passed."""
+    """Convert totals to Counts; tests without another outcome passed, or failed if those that passed are counted."""
     passed = totals.get("passed", 0)
+    if {"total", "passed"} <= totals.keys() and not {"failed", "errors"} & totals.keys():
+        others = sum(totals.get(word, 0) for word in ("passed", "skipped", "xfailed", "xpassed"))
+        totals = totals | {"failed": max(0, totals["total"] - others)}
     if "passed" not in totals and "total" in totals:
         others = sum(totals.get(word, 0) for word in ("failed", "errors", "skipped", "xfailed", "xpassed"))
         passed = totals["total"] - others
@@ -68,6 +72,41 @@ def counts(totals: dict[str, int]) -> Counts:
 def added(first: Counts, second: Counts) -> Counts:
     """Return the sum of two Counts."""
     return Counts(**{name: getattr(first, name) + getattr(second, name) for name in Counts.model_fields})
+
+
+# What programs that test themselves print at their end.
+_TALLY_LINE = lazy(
+    r"^\W*(?:tests? )?(total|tests|passed|failed|failures|errors|skipped|ignored) *[:=] *(\d{1,9})\W*$", re.IGNORECASE
+)
+_TALLIES = (
+    lazy(
+        r"^\W*(?:all|some) tests (?:passed|failed) \((?P<passed>\d{1,9})/(?P<total>\d{1,9})\)", re.IGNORECASE
+    ),  # minctest
+    lazy(
+        r"^\W*(?P<passed>\d{1,9}) ?(?:/|of|out of) ?(?P<total>\d{1,9}) (?:tests?|checks?|test cases) "
+        r"(?:have |were )?(?:passed|ok|successful)\b",
+        re.IGNORECASE,
+    ),
+    lazy(r"^\W*(?:all )?(?P<passed>\d{1,9}) (?:tests?|checks?) (?:have )?passed\W*$", re.IGNORECASE),
+    lazy(r"^\W*(?P<passed>\d{1,9}) (?:tests? )?passed\W+(?P<failed>\d{1,9}) (?:tests? )?failed\W*$", re.IGNORECASE),
+)
+
+
+def tally(lines: list[str]) -> Counts | None:
+    """Return the sum of the numbers that programs without a known framework print, or None if they print none."""
+    parts: list[dict[str, int]] = []
+    block: dict[str, int] = {}
+    for line in lines:
+        if match := _TALLY_LINE.match(line):
+            word = _OUTCOME_WORDS[match[1].lower()]
+            if word in block:
+                parts.append(block)
+                block = {}
+            block[word] = int(match[2])
+        elif match := next((match for pattern in _TALLIES if (match := pattern.match(line))), None):
+            parts.append({word: int(number) for word, number in match.groupdict().items()})
+    told = [counts(part) for part in (*parts, block) if "passed" in part]
+    return functools.reduce(added, told) if told else None
 
 
 _LONGEST_BLOCK = 120  # lines

@@ -130,6 +130,8 @@ def judge(
     Files below `top`, the folder of the project, are named relative to it.
     """
     known = _with_parts(reading, tool, log) if reading else recognise.read(log, tool=tool) if log else None
+    if kind == "test" and log:
+        known = recognise.read_tests(log, known, tool)
     case = JudgeInput(
         known,
         exit_code,

@@ -131,4 +131,21 @@ TOOLS = (
         endings=javascript.ENDINGS,
         output=record.Output(tap_comments=True),
     ),
+    record.Tool(
+        name="uvu",
+        kind="test",
+        call=record.Call(programs=("uvu",)),
+        run=record.Run(valued=frozenset(["-r", "--require", "-i", "--ignore", "-C", "--cwd"])),
+        endings=javascript.ENDINGS,
+        output=record.Output(
+            kinds=(("test", "uvu"),),
+            text=record.TextFormat(
+                "uvu",
+                ("Total:",),
+                r"^ *Total: +\d+\n *Passed: +\d+$",  # the total has no skipped tests
+                cases=((r'^ +FAIL +(?P<test>.*".+")$', "failed"),),
+                block=r'^ +FAIL +(?P<test>.*".+")$',
+            ),
+        ),
+    ),
 )
