@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflectloop.errors import Fault
+from reflectloop.errors import Fault, MissingPlan
 from reflectloop.plan import load, order, strict_yaml
 from reflectloop.plan.schema import plan_schema
 from support import Repo, reflectloop
@@ -177,6 +178,17 @@ def test_a_cwd_outside_is_an_escape_before_anything_runs(cwd: str, repo: Repo) -
     assert answer.envelope["error_code"] == "SANDBOX_ESCAPE"
     assert repo.run("plan", "check", plan).code == 98
     assert repo.workspaces() == []
+
+
+def test_a_pipe_in_the_place_of_a_plan_is_refused_and_one_of_the_shell_is_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "p.yaml")
+    with pytest.raises(MissingPlan, match="is a pipe"):
+        load.load(tmp_path / "p.yaml")
+    reader, writer = os.pipe()
+    os.write(writer, b"plan: {title: t, steps: [{id: a, commands: [ls]}]}\n")
+    os.close(writer)
+    assert load.load(Path(f"/dev/fd/{reader}")).plan.title == "t"
+    os.close(reader)
 
 
 def test_the_gravest_fault_gives_the_code(repo: Repo) -> None:

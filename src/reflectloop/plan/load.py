@@ -68,6 +68,8 @@ def refuse_address(path: Path) -> None:
 
 def load(path: Path) -> LoadedPlan:
     """Return the plan at `path`; raise with all faults under the gravest code."""
+    if path.is_fifo() and not path.absolute().is_relative_to("/dev"):  # `<(command)` is a pipe below /dev
+        raise MissingPlan(f"{path} is a pipe, not a plan", missing=(str(path),))
     try:
         with path.open("rb") as file:
             raw = file.read(strict_yaml.MAX_BYTES + 1)
