@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from boxes import without_bubblewrap
 from reflectloop import config
 from reflectloop.commands import trust
 from reflectloop.config import Config
@@ -434,6 +435,20 @@ def test_the_flag_and_the_variable_trust_for_one_command(repo: Repo) -> None:
     assert (by_variable.envelope["isolation"], warnings(by_variable)) == ("workspace", [])
     assert warnings(repo.run("config", "--json", env={"REFLECTLOOP_TRUST_PROJECT": "yes"})) != []
     assert not record.path().exists()
+
+
+@pytest.mark.parametrize(
+    "where",
+    [{"CI": "true", "GITHUB_ACTIONS": "true"}, {"SSH_CONNECTION": "::1 1 ::1 22"}, {}],
+    ids=["in CI", "over SSH", "in a container without user namespaces"],
+)
+def test_an_untrusted_project_lowers_no_wall_wherever_it_runs(
+    repo: Repo, tmp_path: Path, where: dict[str, str]
+) -> None:
+    brings(repo, LOWERED, **{"build.sh": "true\n"})
+    answer = repo.run("run", "--json", repo.plan(PLAN), env=where or without_bubblewrap(tmp_path))
+    assert any("reflectloop trust" in warning for warning in warnings(answer)), answer.stdout
+    assert answer.envelope["isolation"] in (("fs", "full") if where else ("fs",))
 
 
 def test_without_a_terminal_the_command_is_printed_instead_of_a_question(repo: Repo) -> None:

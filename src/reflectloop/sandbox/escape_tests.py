@@ -20,13 +20,14 @@ from typing import NamedTuple
 
 from reflectloop.errors import ReflectloopError
 from reflectloop.sandbox import escape_scripts as scripts
-from reflectloop.sandbox import toolchains
+from reflectloop.sandbox import network_forward, toolchains
 from reflectloop.sandbox.isolation import IsolationLevel
 from reflectloop.sandbox.limits import Limiter, ResourceLimits
+from reflectloop.sandbox.network_forward import Forward
 from reflectloop.sandbox.sandbox import Box, CommandResult, SandboxCommand
 from reflectloop.system import process
 from reflectloop.system.start_gate import Door
-from reflectloop.terms import Isolation
+from reflectloop.terms import Isolation, Network
 from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.store import Store
 
@@ -99,11 +100,18 @@ class EscapeTrial(NamedTuple):
     box: Box
     log: Path
 
-    def run(self, script: str, *arguments: object, timeout_s: float = _TIMEOUT_S) -> tuple[CommandResult, bytes]:
+    def run(
+        self,
+        script: str,
+        *arguments: object,
+        timeout_s: float = _TIMEOUT_S,
+        network: Network | None = None,
+        forward: Forward | None = None,
+    ) -> tuple[CommandResult, bytes]:
         output = bytearray()
         argv = (sys.executable, "-I", "-S", "-c", script, *map(str, arguments))
         command = SandboxCommand(argv, self.box.workspace.repo, self.log, timeout_s, look=output.extend)
-        return self.box.run(command), bytes(output)
+        return self.box.run(command._replace(network=network, forward=forward)), bytes(output)
 
 
 class EscapeTest(NamedTuple):
@@ -167,6 +175,18 @@ def _calls(trial: EscapeTrial) -> bool:
 def _calls_abstract(trial: EscapeTrial) -> bool:
     trial.run(scripts.CALL_ABSTRACT, trial.stage.abstract)
     return not trial.stage.is_reached("abstract")
+
+
+def _calls_abstract_with_network(trial: EscapeTrial) -> bool:
+    trial.run(scripts.CALL_ABSTRACT, trial.stage.abstract, network=Network.HOST)
+    return not trial.stage.is_reached("abstract")
+
+
+def _calls_as_an_agent(trial: EscapeTrial) -> bool:
+    """Check that a program that may reach one address, as an agent its model's, reaches no other."""
+    forward = Forward((network_forward.parse_address("http://127.0.0.1:9"),))
+    trial.run(scripts.CONNECT, trial.stage.servers["internet"].getsockname()[1], forward=forward)
+    return not trial.stage.is_reached("internet")
 
 
 def _sends_by_pair(trial: EscapeTrial) -> bool:
@@ -286,6 +306,8 @@ ESCAPE_TESTS: tuple[EscapeTest, ...] = (
     EscapeTest("read the engine's memory", Isolation.FS, _reads_engine),
     EscapeTest("reach a socket of yours", Isolation.FS, _calls),
     EscapeTest("reach an abstract socket", Isolation.FS, _calls_abstract),
+    EscapeTest("abstract socket with network", Isolation.FS, _calls_abstract_with_network),
+    EscapeTest("agent reaches another server", Isolation.FS, _calls_as_an_agent),
     EscapeTest("send through a socket pair", Isolation.FS, _sends_by_pair),
     EscapeTest("set another process's limits", Isolation.FS, _limits_others),
     EscapeTest("slow another process down", Isolation.FS, _slows_others),
