@@ -1,4 +1,8 @@
-"""Makes every attempt and writes docs/proof/walls.md. `--only PART` or `--only PART:words` plays a part."""
+"""Makes every attempt and writes docs/proof/walls.md. `--only PART` or `--only PART:words` plays a part.
+
+With `--keep FOLDER` each part, and each door of `inside`, leaves a record. Those recorded on the same code are not
+played again, and the page is written when none is missing: parts can be played one by one, or after an interruption.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +17,19 @@ from pathlib import Path
 from proof.paper import Paper
 from proof.walls import bounds, fuzzing, inside, judged, repository, settings, spoken, stories
 from proof.walls.person import WALLS, Grounds, ground
+from proof.walls.records import Records, code_id
 from proof.walls.rows import Row
 
 _PARTS = ("inside", settings.PART, judged.PART, repository.PART, spoken.PART, bounds.PART, "fuzz")
 
 
+UNITS = (*(f"inside:{door.name}" for door in inside.DOORS), *_PARTS[1:])
+
+
 def _rows(grounds: Grounds, part: str, only: str) -> Iterator[Row]:
     if part == "inside":
-        return inside.rows(grounds, tuple(door for door in inside.DOORS if only in door.name))
+        doors = tuple(door for door in inside.DOORS if only == door.name)
+        return inside.rows(grounds, doors or tuple(door for door in inside.DOORS if only in door.name))
     if part == "fuzz":
         return fuzzing.rows(grounds)
     return stories.rows(grounds, part, only)
@@ -69,33 +78,62 @@ def _plain(text: str) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in text).replace("|", "/")
 
 
+def _play(grounds: Grounds, unit: str) -> list[Row]:
+    """Play a part, or the attempts of it with some words in their name; print what got out."""
+    part, _, words = unit.partition(":")
+    begun, rows = time.monotonic(), []
+    for row in _rows(grounds, part, words):
+        rows.append(row)
+        if row.result == "got out":
+            print(f"OUT {row.part}: {row.attempt}: {row.who}: {_plain(row.seen)}", flush=True)
+    counts = dict(Counter(row.result for row in rows))
+    print(f"{unit}: {time.monotonic() - begun:.0f} s, {counts}", flush=True)
+    return rows
+
+
+def _units(only: list[str]) -> list[str]:
+    """Return what to play: `inside` is all of its doors."""
+    return [unit for word in only for unit in (UNITS[: len(inside.DOORS)] if word == "inside" else (word,))] or [*UNITS]
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", default=[], metavar="PART[:WORDS]", help=", ".join(_PARTS))
-    parser.add_argument("--dry", action="store_true", help="print what got out and write no document")
-    parser.add_argument("--user", type=int, help="play as this user id only")
-    parser.add_argument("--wall", choices=WALLS, help="play behind this wall only")
+    parser.add_argument("--dry", action="store_true", help="print what got out; write neither document nor record")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="write a record of each part, and use those there")
+    parser.add_argument("--user", type=int, help="play as this user id only; implies --dry")
+    parser.add_argument("--wall", choices=WALLS, help="play behind this wall only; implies --dry")
     given = parser.parse_args()
-    wanted = [one.partition(":") for one in given.only] or [(part, "", "") for part in _PARTS]
     if os.geteuid():
         print("not root: played as this user only", file=sys.stderr)
-    begun, rows = time.monotonic(), []
+    dry = given.dry or given.user is not None or given.wall is not None
+    records = Records(given.keep, code_id()) if given.keep and not dry else None
+    played: dict[str, list[Row]] = {}
     with ground() as name:
         grounds = Grounds(Path(name))
         grounds.users = grounds.users if given.user is None else (given.user,)
         grounds.walls = (given.wall,) if given.wall else WALLS
-        for part, _, words in wanted:
-            for row in _rows(grounds, part, words):
-                rows.append(row)
-                if row.result == "got out":
-                    print(f"OUT {row.part}: {row.attempt}: {row.who}: {_plain(row.seen)}", flush=True)
-            print(f"{part}: {time.monotonic() - begun:.0f} s, {Counter(row.result for row in rows)}", flush=True)
-    if given.dry:
+        for unit in _units(given.only):
+            rows = records.read(unit) if records else None
+            begun = time.monotonic()
+            played[unit] = _play(grounds, unit) if rows is None else rows
+            if records and rows is None and unit in UNITS:
+                records.write(unit, played[unit], time.monotonic() - begun)
+    if not dry:
+        _finish(records, played)
+
+
+def _finish(records: Records | None, played: dict[str, list[Row]]) -> None:
+    """Write the document if every part was played on this code."""
+    whole = {unit: played.get(unit) or (records.read(unit) if records else None) for unit in UNITS}
+    missing = [unit for unit, rows in whole.items() if rows is None]
+    if missing:
+        print(f"no document: not played on this code: {', '.join(missing)}", flush=True)
         return
     about = "Attempts to get out of every wall, each judged from outside and shown to work where no wall is; "
     about += "as root and as nobody, by bubblewrap at `full` and `fs`, and by Landlock."
     paper = Paper("walls", about)
-    _tell(paper, rows)
+    _tell(paper, [row for rows in whole.values() for row in rows or ()])
     paper.write()
 
 

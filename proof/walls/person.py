@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +22,15 @@ SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 WALLS = ("full", "fs", "landlock")
 CANARY = "canary-sings-outside"
 _TIMEOUT_S = 150
+_CONTROL_S = 0.5  # of the processor
+
+
+def _load() -> float:
+    """Return how many seconds a second of work takes now: the control for every limit of time. At least 1."""
+    begun, used = time.monotonic(), time.thread_time()
+    while time.thread_time() - used < _CONTROL_S:
+        sum(range(1000))
+    return max(1.0, (time.monotonic() - begun) / _CONTROL_S)
 
 
 class Answer(NamedTuple):
@@ -149,6 +159,12 @@ class Person:
         process = self.popen(argv, cwd, env=env, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT)
         try:
             out, _ = process.communicate(given, timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            pass
+        else:
+            return process.returncode, out.decode("utf-8", "replace")
+        try:  # where the machine has other work, a second of it is worth less
+            out, _ = process.communicate(timeout=timeout_s * (_load() - 1))
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             out, _ = process.communicate()

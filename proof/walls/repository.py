@@ -434,7 +434,8 @@ committed(
 )
 
 _EVIL = "\x1b]0;PWN\x07\x1b[2J\x1bc\x1b[6n\u202eRTL\x1b]52;c;cHduZWQ=\x07END"
-_OWN_LINE = b"\r\x1b[K"  # clears the line that says what the program waits for
+# The display of progress: it hides and shows the cursor, clears a line and goes up to the one before.
+_OWN = re.compile(rb"\x1b\[(?:\?25[lh]|[12]?[AK])")
 _BAD = re.compile(rb"\x1b\][^\x1b]|\x1bc|\x1b\[(?![0-9;]*m)[0-9;?]*[A-Za-ln-z]|\x07|\xc2\x9b|\xe2\x80\xae|\xe2\x80\x8b")
 
 
@@ -472,8 +473,8 @@ def terminal(name: str, files: dict[str, str], *lines: list[str], of: str = "new
             project,
         )
         for words in lines:
-            shown = _on_terminal(person, project, person.engine(*words)).replace(_OWN_LINE, b"")
-            found = _BAD.search(shown)
+            shown = _on_terminal(person, project, person.engine(*words))
+            found = _BAD.search(_OWN.sub(b"", shown))
             if found:
                 return f"`{words[0]}` passed on {found[0]!r}"
         return ""
