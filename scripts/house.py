@@ -27,7 +27,7 @@ BOUNDS = {
     "collisions": 0,
     "participles": 0,
     "riddles": 0.1,
-    "variables": 150,
+    "variables": 4,
     "asserts": 23,
     "cycles": 0,
     "single": 175,

@@ -334,7 +334,7 @@ def test_a_number_that_two_branches_gave_stays_with_the_elder(tmp_path: Path) ->
         seen = Occurrence(lesson=page.id, at=f"2026-01-0{day}", run=title, name="D001")
         lesson_store.keep(shelf, [NewLesson(page, seen)], title)
     memory = insight_lessons.remembered(folders)
-    assert [(kept.id, kept.anchor.text, kept.why) for kept in memory.kept()] == [
+    assert [(kept.id, kept.anchor.text, kept.why) for kept in memory.retained()] == [
         ("D001", "elder", "reusable"),
         ("D002", "younger", "reusable"),
     ]

@@ -50,7 +50,7 @@ def check(path: Path | None, project_dir: Path) -> Answer:
         refusals = admission.refusals(loaded.plan, policy.active_policy(project_dir))
         for warning in (
             *loaded.warnings,
-            *(f"run will refuse {refusal.place}: {refusal.said}" for refusal in refusals),
+            *(f"run will refuse {refusal.place}: {refusal.message}" for refusal in refusals),
         ):
             yield f"{paint('yellow', 'warning:')} {warning}"
         yield f"{paint('green', 'OK')}: {loaded.path}, {len(loaded.plan.steps)} step(s), hash {loaded.plan.hash[:12]}"

@@ -85,7 +85,7 @@ class PlainProgress(NullObserver):
             case events.FixTried(step_id=name) as fix:
                 from reflectloop.engine.run import recovery
 
-                self.write(paint("dim", f"  {name}  {recovery.tried(fix.payload())}"))
+                self.write(paint("dim", f"  {name}  {recovery.fix_attempt(fix.payload())}"))
             case events.StepFinished() as ended:
                 self.finished.add(ended.step_id)
                 self.ended(ended)

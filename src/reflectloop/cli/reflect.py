@@ -131,17 +131,17 @@ def _with_agents(request: ReflectionRequest, tell: Callable[[str], None]) -> Ref
     return ticket_reflection.reflect(FileopsTarget(request.start), request, tell)
 
 
-def _kept_report(kept: KeptReport) -> Answer:
-    report = kept.report
+def _kept_report(stored: KeptReport) -> Answer:
+    report = stored.report
     kind = report.error_classification
     lines = [
         f"{paint('bold', report.reflection_id)} ({report.trigger}): {report.error_analysis.surface_issue}",
         f"  cause: {report.error_analysis.root_cause}",
         f"  class {kind.type}: {kind.remediation}",
-        f"  kept: {kept.path}",
-        *(Note(f"{paint('yellow', 'warning:')} {warning}") for warning in kept.warnings),
+        f"  kept: {stored.path}",
+        *(Note(f"{paint('yellow', 'warning:')} {warning}") for warning in stored.warnings),
     ]
-    return Answer(report.model_dump(mode="json"), lines, written=(kept.path,), warnings=kept.warnings)
+    return Answer(report.model_dump(mode="json"), lines, written=(stored.path,), warnings=stored.warnings)
 
 
 def _copy_command(result: ReflectionOutcome) -> str | None:

@@ -190,11 +190,11 @@ def admit(run: LoadedRun) -> AdmittedRun:
     admission.refuse_untrusted(plan, run.config)
     admission.refuse_commands(loaded, policy.of(run.config.policy, root))
     level = admission.reach(run.config, run.request, loaded)
-    found = project.open_project(root, run.request.mode)
-    store = open_store(found, run.config.workspace)
-    if applying.undo_killed(found, store, run.folders.scratch):
+    opened = project.open_project(root, run.request.mode)
+    store = open_store(opened, run.config.workspace)
+    if applying.undo_killed(opened, store, run.folders.scratch):
         run.warnings.append("an apply was killed half way; your files were put back to what they were before it")
-    base = snapshot.take_snapshot(found, store, run.folders.scratch)
+    base = snapshot.take_snapshot(opened, store, run.folders.scratch)
     run.warnings.extend(base.warnings)
     key = open_tasks.plan_key(run.folders, loaded.path)
     task = None if run.request.new_task else open_tasks.find_open(run.folders, key)
@@ -202,7 +202,7 @@ def admit(run: LoadedRun) -> AdmittedRun:
         run,
         AdmittedRun,
         level=level,
-        project=found,
+        project=opened,
         store=store,
         base=base,
         task=task,
@@ -224,9 +224,9 @@ def readmit(run: LoadedRun, point: ResumePoint) -> AdmittedRun:
     done = [name for name, step in point.run.steps.items() if step.status in ("done", "skipped")]
     admission.refuse_commands(run.loaded, policy.of(run.config.policy, run.folders.root), done)
     level = admission.reach(run.config, run.request, run.loaded)
-    found = project.open_project(run.folders.root, "copy" if point.run.mode == "copy" else "auto")
-    store = open_store(found, run.config.workspace)
-    applying.undo_killed(found, store, run.folders.scratch)
+    opened = project.open_project(run.folders.root, "copy" if point.run.mode == "copy" else "auto")
+    store = open_store(opened, run.config.workspace)
+    applying.undo_killed(opened, store, run.folders.scratch)
     recovery.take_in(run.folders, store, run.run_id)
     run.results.extend(recovery.results(run.plan, point.run, run.folder.logs))
     if point.run.end_tree:
@@ -239,7 +239,7 @@ def readmit(run: LoadedRun, point: ResumePoint) -> AdmittedRun:
         run,
         AdmittedRun,
         level=level,
-        project=found,
+        project=opened,
         store=store,
         base=Snapshot(point.run.base_tree, point.run.base_commit, dirty=False, warnings=()),
         task=point.task,

@@ -95,7 +95,9 @@ def ticket_of(folders: Folders, name: str) -> OpenTicket:
     listed = filter(None, map(_fix_text, card.get("known_fixes") or ()))
     fixes = tuple(dict.fromkeys((*listed, *ticket_lessons.fixes(folders, failure.signature))))
     summary = str(card.get("summary") or failure.code)
-    ticket = making.of_failure(failure, clock.ticket_id(clock.now()), run_id=run.run_id, said=summary, fixes=fixes)
+    ticket = making.of_failure(
+        failure, clock.ticket_id(clock.now()), run_id=run.run_id, description=summary, fixes=fixes
+    )
     context = TicketContext(
         trigger="step_failure",
         agent="executor",
@@ -124,16 +126,16 @@ def failure_title(record: FailureRecord) -> str:
     return secrets.current_detector().redact(text or record.code)[:_LONGEST]
 
 
-def lesson_of(folders: Folders, name: str, said: dict[str, Any]) -> dict[str, Any]:
+def lesson_of(folders: Folders, name: str, given: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a lesson about a failed run.
 
-    Fields that the person gave (`said`) win; title and signature come from the failure. A lesson with commands is
+    Fields that the person gave (`given`) win; title and signature come from the failure. A lesson with commands is
     active at once, so that the next run tries them.
     """
     record = record_of(folders.find_run(name))
     fields = {
         "title": failure_title(record),
         "signature": record.signature,
-        "status": "active" if said["commands"] else None,
+        "status": "active" if given["commands"] else None,
     }
-    return {**fields, **{field: value for field, value in said.items() if value}}
+    return {**fields, **{field: value for field, value in given.items() if value}}

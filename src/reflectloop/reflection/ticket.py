@@ -64,13 +64,15 @@ def repair_plan(issues: Iterable[Issue]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(steps))[:_MOST]
 
 
-def of_failure(failure: FailureRecord, ticket_id: str, *, run_id: str, said: str, fixes: Sequence[str] = ()) -> Ticket:
+def of_failure(
+    failure: FailureRecord, ticket_id: str, *, run_id: str, description: str, fixes: Sequence[str] = ()
+) -> Ticket:
     """Return the ticket for a failed run, from its record."""
     known = failure.diagnosis
     issue = Issue(
         category="correctness",
         severity="high",
-        description=said,
+        description=description,
         suggested_fix=(known.suggestion if known else "") or "look at the last lines of the log",
     )
     command = (f"run: {known.next_command}",) if known and known.next_command else ()

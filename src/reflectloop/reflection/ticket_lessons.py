@@ -78,9 +78,9 @@ def constraint(folders: Folders, ticket: Ticket, text: str) -> RecordedLesson:
     return _write(folders, ticket, page)
 
 
-def answer(folders: Folders, ticket: Ticket, signature: str, what: str, said: str) -> str:
+def answer(folders: Folders, ticket: Ticket, signature: str, what: str, fix: str) -> str:
     """Write a person's answer to an open question as a lesson and return its id; a secret in it is refused."""
-    page = Page(kind="failfix", title=secrets.current_detector().redact(what)[:_LONGEST], signature=signature, fix=said)
+    page = Page(kind="failfix", title=secrets.current_detector().redact(what)[:_LONGEST], signature=signature, fix=fix)
     return _keep(folders, page, _occurrence(page, ticket, "L0"))
 
 

@@ -120,9 +120,9 @@ def block(attempt: StepAttempt, reason: str, unblock: str) -> AttemptOutcome:
     session = attempt.session
     if attempt.start:
         attempt.reset()
-    said = prompts.one_line(secrets.current_detector().redact(reason), 2_000)
-    change(attempt, lambda: session.journal.block_step(said, unblock, expected=attempt.state.id))
-    return AttemptOutcome("blocked", attempt.state.id, said, unblock)
+    message = prompts.one_line(secrets.current_detector().redact(reason), 2_000)
+    change(attempt, lambda: session.journal.block_step(message, unblock, expected=attempt.state.id))
+    return AttemptOutcome("blocked", attempt.state.id, message, unblock)
 
 
 def change(attempt: StepAttempt, operation: Any) -> None:  # noqa: ANN401 - a function without arguments

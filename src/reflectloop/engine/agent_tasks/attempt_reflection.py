@@ -46,17 +46,17 @@ def reflect(
     failure = failure.model_copy(update={"error_class": kind, "step": where.step, "attempt": where.attempt})
     opened = _ticket(session, failure, why, where)
     try:
-        found = _researched(session, failure, where, work, output)
+        research = _researched(session, failure, where, work, output)
         analyst = _analyst(session, where, f"{work.title} {why}", output)
-        done = reflect_command.on_ticket(session.folders, session.settings, opened, analyst, found or None)
+        done = reflect_command.on_ticket(session.folders, session.settings, opened, analyst, research or None)
     except BudgetSpent:
         raise
     except ReflectloopError as fault:
         session.tell(f"the reflection on attempt {where.attempt} came to nothing: {fault.message}")
         return failure, ""
     report = done.rounds[-1].report
-    told = f"Found out: {found}. " if found else ""
-    return failure, f"{told}{report.error_analysis.root_cause} {report.learning_notes}".strip()
+    prefix = f"Found out: {research}. " if research else ""
+    return failure, f"{prefix}{report.error_analysis.root_cause} {report.learning_notes}".strip()
 
 
 def _researched(session: TaskSession, failure: FailureRecord, where: AttemptPlace, work: StepBrief, output: str) -> str:
@@ -72,14 +72,14 @@ def _researched(session: TaskSession, failure: FailureRecord, where: AttemptPlac
     except AgentFailed as fault:
         session.tell(fault.message)
         return ""
-    said = ResearchAnswer.model_validate(data)
-    sources = f" ({'; '.join(said.sources)})" if said.sources else ""
-    return secrets.current_detector().redact(prompts.one_line(said.answer + sources, _LONGEST))
+    answer = ResearchAnswer.model_validate(data)
+    sources = f" ({'; '.join(answer.sources)})" if answer.sources else ""
+    return secrets.current_detector().redact(prompts.one_line(answer.answer + sources, _LONGEST))
 
 
 def _ticket(session: TaskSession, failure: FailureRecord, why: str, where: AttemptPlace) -> OpenTicket:
     fixes = ticket_lessons.fixes(session.folders, failure.signature)
-    made = making.of_failure(failure, clock.ticket_id(clock.now()), run_id=where.run, said=why, fixes=fixes)
+    made = making.of_failure(failure, clock.ticket_id(clock.now()), run_id=where.run, description=why, fixes=fixes)
     context = TicketContext(
         trigger=where.trigger,
         agent=session.pool.name_of(Role.EXECUTOR) or "commands",
@@ -113,11 +113,12 @@ def _analyst(session: TaskSession, where: AttemptPlace, query: str, output: str)
 
 def learn(session: TaskSession, approach: str, where: AttemptPlace) -> None:
     """Store the approach that passed after others failed, as advice and never as a command."""
-    failed = [one for one in session.history.tried if one.failure]
+    failed = [attempt for attempt in session.history.tried if attempt.failure]
     if not failed or not approach.strip():
         return
     drafts = [
-        _draft(one, approach, where) for one in {one.failure.signature: one for one in failed if one.failure}.values()
+        _draft(attempt, approach, where)
+        for attempt in {attempt.failure.signature: attempt for attempt in failed if attempt.failure}.values()
     ]
     try:
         lesson_store.keep(lesson_scopes.project_dir(session.folders), drafts, lesson_scopes.new_session_id())

@@ -45,31 +45,31 @@ def settle(pool: AgentPool, shape: type[Design], subject: Subject, brief: Callab
     prompt = brief()  # the same for both
     if not pool.has(Role.SECOND_PLANNER):
         first = _asked(pool, shape, subject, Role.PLANNER, prompt)
-        return AgreedDesign(_kept(subject, "design", first), 0, first)
+        return AgreedDesign(_write(subject, "design", first), 0, first)
     calls = [_call(shape, subject, role, prompt) for role in (Role.PLANNER, Role.SECOND_PLANNER)]
     first, second = (shape.model_validate(reply.data) for reply in pool.need_both(calls[0], calls[1]))
-    _kept(subject, "design-first", first)
-    _kept(subject, "design-second", second)
-    found = differences(first, second)
-    if not found:
-        return AgreedDesign(_kept(subject, "design", first), 0, first, second)
-    return _merged(pool, shape, subject, first, second, found)
+    _write(subject, "design-first", first)
+    _write(subject, "design-second", second)
+    differing = differences(first, second)
+    if not differing:
+        return AgreedDesign(_write(subject, "design", first), 0, first, second)
+    return _merged(pool, shape, subject, first, second, differing)
 
 
 def _merged(
-    pool: AgentPool, shape: type[Design], subject: Subject, first: Design, second: Design, found: list[str]
+    pool: AgentPool, shape: type[Design], subject: Subject, first: Design, second: Design, differing: list[str]
 ) -> AgreedDesign[Design]:
     objections: tuple[str, ...] = ()
     for number in range(1, MOST_ROUNDS + 1):
-        prompt = prompts.merge(subject.what, first, second, found, objections)
+        prompt = prompts.merge(subject.what, first, second, differing, objections)
         merged = _asked(pool, shape, subject, Role.PLANNER, prompt, f"merge-{number}")
         asked = prompts.agree(subject.what, second, merged)
-        said = _asked(pool, Agreement, subject, Role.SECOND_PLANNER, asked, f"agree-{number}")
-        _kept(subject, f"design-merged-{number}", merged)
-        if said.agree:
-            return AgreedDesign(_kept(subject, "design", merged), number, first, second, tuple(found))
-        objections = said.objections or ("it was not agreed to, and no reason was given",)
-    return AgreedDesign(None, MOST_ROUNDS, first, second, tuple(found), objections)
+        agreement = _asked(pool, Agreement, subject, Role.SECOND_PLANNER, asked, f"agree-{number}")
+        _write(subject, f"design-merged-{number}", merged)
+        if agreement.agree:
+            return AgreedDesign(_write(subject, "design", merged), number, first, second, tuple(differing))
+        objections = agreement.objections or ("it was not agreed to, and no reason was given",)
+    return AgreedDesign(None, MOST_ROUNDS, first, second, tuple(differing), objections)
 
 
 _Answer = TypeVar("_Answer", bound=BaseModel)
@@ -85,7 +85,7 @@ def _call(shape: type[BaseModel], subject: Subject, role: Role, prompt: str, lab
     return AgentCall(role, prompt, shape, subject.folder, subject.step, subject.attempt, label=label)
 
 
-def _kept(subject: Subject, name: str, design: Design) -> Design:
+def _write(subject: Subject, name: str, design: Design) -> Design:
     text = json.dumps(design.model_dump(mode="json"), indent=2, ensure_ascii=False)
     files.write_atomic(subject.folder / f"{name}.json", text + "\n")
     return design
@@ -93,11 +93,11 @@ def _kept(subject: Subject, name: str, design: Design) -> Design:
 
 def differences(first: BaseModel, second: BaseModel) -> list[str]:
     """The fields in which two designs say something else, however it is spaced."""
-    one, other = first.model_dump(mode="json"), second.model_dump(mode="json")
+    left, right = first.model_dump(mode="json"), second.model_dump(mode="json")
     return [
-        f"{name}: {_short(one[name])} / {_short(other[name])}"
-        for name in one
-        if _plain(one[name]) != _plain(other[name])
+        f"{name}: {_short(left[name])} / {_short(right[name])}"
+        for name in left
+        if _plain(left[name]) != _plain(right[name])
     ]
 
 

@@ -30,7 +30,7 @@ _SHOWN = 300
 class FinalReview(NamedTuple):
     """The result of the final review, and the steps that were appended for it."""
 
-    found: ReviewResult
+    result: ReviewResult
     appended: tuple[str, ...] = ()
 
 
@@ -42,11 +42,11 @@ def review(session: TaskSession, appended: int) -> FinalReview:
     case = reviews.ReviewInput(
         work, run.base_tree, session.workspace.tree, list(evidence(run)), folder, appended + 1, whole=True
     )
-    found = reviews.review(session, case)
-    if found.verdict == "RETRY" and appended < MOST_APPENDED and session.pool.has(Role.EXECUTOR):
-        names = append(session, "Repair what the final review found", requested_changes(found.items))
-        return FinalReview(found, names)
-    return FinalReview(found)
+    result = reviews.review(session, case)
+    if result.verdict == "RETRY" and appended < MOST_APPENDED and session.pool.has(Role.EXECUTOR):
+        names = append(session, "Repair what the final review found", requested_changes(result.items))
+        return FinalReview(result, names)
+    return FinalReview(result)
 
 
 def append(session: TaskSession, title: str, details: str) -> tuple[str, ...]:
@@ -89,10 +89,10 @@ class FinalReportInput(NamedTuple):
     follow_up: Sequence[Item] = ()
 
 
-def report(folders: Folders, told: FinalReportInput) -> Path:
-    path = folders.own / "final" / f"{told.task.id}-report.md"
+def report(folders: Folders, case: FinalReportInput) -> Path:
+    path = folders.own / "final" / f"{case.task.id}-report.md"
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = secrets.current_detector().redact(languages.document("\n".join(_lines(told)) + "\n"))
+    text = secrets.current_detector().redact(languages.document("\n".join(_lines(case)) + "\n"))
     files.write_atomic(path, text)
     if config.load(folders.root).publish.triflow:
         _publish(folders.root / generated_files.REPORTS, path.name, text)
@@ -108,22 +108,22 @@ def _publish(folder: Path, name: str, text: str) -> None:
     files.write_atomic(target, f"{HEAD}\n{text}")
 
 
-def _lines(told: FinalReportInput) -> Iterator[str]:
-    task, run = told.task, told.run
+def _lines(case: FinalReportInput) -> Iterator[str]:
+    task, run = case.task, case.run
     yield from (f"# {task.title}", "", f"Task {task.id}, {clock.stamp(clock.now())}: {task.state}.", "")
-    yield from _judged(told.outcome)
+    yield from _judged(case.outcome)
     yield from ("", "## Steps", "")
     for step in run.steps.values():
         why = f": {step.reason[:_SHOWN]}" if step.reason else ""
         yield f"- {step.id}. {run.titles.get(step.id, '')} ({step.status}, {step.attempts} attempt(s){why})"
         for check in step.ended.checks if step.ended else ():
             yield f"  - `{check.get('command', check.get('name'))}`: {check.get('reason')}"
-    if told.last:
-        yield from ("", "## Final review", "", f"{told.last.verdict} by {', '.join(told.last.by)}.")
-        yield from (f"- {one.severity}: {one.place}: {one.problem}" for one in told.last.items)
-    if told.follow_up:
+    if case.last:
+        yield from ("", "## Final review", "", f"{case.last.verdict} by {', '.join(case.last.by)}.")
+        yield from (f"- {item.severity}: {item.place}: {item.problem}" for item in case.last.items)
+    if case.follow_up:
         yield from ("", "## For a follow-up task", "")
-        yield from (f"- {one.place}: {one.problem}" for one in told.follow_up)
+        yield from (f"- {item.place}: {item.problem}" for item in case.follow_up)
     yield from ("", "## Cost", "", *usage.table(task))
 
 
@@ -135,4 +135,4 @@ def _judged(outcome: RunOutcome | None) -> Iterator[str]:
         yield f"Next: {outcome.error.next_step}"
     else:
         yield f"The gates let it through: {outcome.envelope.run_id}, {len(outcome.touched)} file(s) changed."
-        yield from (f"- {one}" for one in outcome.touched)
+        yield from (f"- {path}" for path in outcome.touched)

@@ -173,7 +173,7 @@ def _is_shown(plan: Plan, step: Step) -> bool:
 def _denied(session: TaskSession, plan: Plan) -> list[str]:
     """Return commands that the policy refuses, of steps, checks and acceptance criteria."""
     refused = [*admission.refusals_of(plan, plan.steps, session.policy)]
-    denied = [f"{command.place}: {command.said}" for command in refused]
+    denied = [f"{command.place}: {command.message}" for command in refused]
     for name, check in plan.checks.items():
         verdict = session.policy.judge(check.run) if check.run is not None else None
         if verdict and not verdict.allowed and name.startswith("acceptance-"):

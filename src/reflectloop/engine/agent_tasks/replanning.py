@@ -48,9 +48,9 @@ def replan(attempt: StepAttempt, why: str) -> AttemptOutcome | None:
         session.tell(f"the plan is not changed: {getattr(fault, 'message', fault)}")
         return None
     session.history, session.given_up = AttemptHistory(""), ""
-    said = prompts.one_line(change.reason)
-    session.tell(f"the plan is changed after step {attempt.state.id} failed: {said}")
-    return AttemptOutcome("replanned", attempt.state.id, said)
+    reason = prompts.one_line(change.reason)
+    session.tell(f"the plan is changed after step {attempt.state.id} failed: {reason}")
+    return AttemptOutcome("replanned", attempt.state.id, reason)
 
 
 def _refuse_unusable(attempt: StepAttempt, changed: Plan) -> None:
@@ -72,8 +72,8 @@ def _patch(plan: Plan, change: PlanChange, done: Container[str]) -> PlanPatch:
         if "verify" in fields:
             fields["verify"] = [*written.get(name, []), *fields["verify"]]
     if added:
-        kept = tuple(item for step in removed for item in step.verify)
-        added[-1] = added[-1].model_copy(update={"verify": (*added[-1].verify, *kept)})
+        inherited = tuple(item for step in removed for item in step.verify)
+        added[-1] = added[-1].model_copy(update={"verify": (*added[-1].verify, *inherited)})
     elif orphans := [item for step in removed for item in written[step.id]]:
         left = [name for name in written if name not in change.remove and name not in done]
         if not left:

@@ -88,12 +88,12 @@ def _asked(session: TaskSession, case: ReviewInput, role: Role, prompt: str) -> 
     """Ask a reviewer in a fresh context. The engine runs the tests it asks for; each that fails is one more item."""
     step = "" if case.whole else case.work.step
     reply = session.pool.need(AgentCall(role, prompt, Review, case.folder, step, case.attempt, label="review"))
-    said = Review.model_validate(reply.data)
-    failed = _run_extra_tests(session, said.extra_tests, case.folder, str(role)) if said.verdict == "PASS" else []
+    review = Review.model_validate(reply.data)
+    failed = _run_extra_tests(session, review.extra_tests, case.folder, str(role)) if review.verdict == "PASS" else []
     if not failed:
-        return said
-    items = tuple(Item(severity="high", problem=f"an extra test fails: {one}"[:5_000]) for one in failed)
-    return said.model_copy(update={"verdict": "RETRY", "items": (*said.items, *items)[:MOST_ITEMS]})
+        return review
+    items = tuple(Item(severity="high", problem=f"an extra test fails: {test}"[:5_000]) for test in failed)
+    return review.model_copy(update={"verdict": "RETRY", "items": (*review.items, *items)[:MOST_ITEMS]})
 
 
 def _run_extra_tests(session: TaskSession, tests: Sequence[str], folder: Path, label: str) -> list[str]:
@@ -120,17 +120,17 @@ def _differs(session: TaskSession, before: str) -> bool:
         return True
 
 
-def merged(said: Sequence[Review], by: tuple[str, ...]) -> ReviewResult:
+def merged(reviews: Sequence[Review], by: tuple[str, ...]) -> ReviewResult:
     """All items once, the gravest first. One who cannot judge stops; one who is not content has it done again."""
     order = ("high", "medium", "low")
     items = sorted(
-        dict.fromkeys(item for one in said for item in one.items), key=lambda item: order.index(item.severity)
+        dict.fromkeys(item for review in reviews for item in review.items), key=lambda item: order.index(item.severity)
     )
-    words = "; ".join(one.summary for one in said if one.summary)
+    words = "; ".join(review.summary for review in reviews if review.summary)
     verdict: Verdict = "PASS"
-    if any(one.verdict == "BLOCKED" for one in said):
+    if any(review.verdict == "BLOCKED" for review in reviews):
         verdict = "BLOCKED"
-    elif any(one.verdict == "RETRY" for one in said):
+    elif any(review.verdict == "RETRY" for review in reviews):
         verdict = "RETRY"
         items = items or [Item(problem=words or "the review asks for another attempt, and does not say why")]
     return ReviewResult(verdict, tuple(items[:MOST_ITEMS]), by, words)

@@ -184,7 +184,7 @@ def execute(attempt: StepAttempt) -> AttemptOutcome | None:
     plan = with_project_tests(session, attempt.plan, step)
     step = next(each for each in plan.steps if each.id == step.id)
     for refused in refusals(session, plan, step):
-        return fail(attempt, f"{refused.place}: may not run: {refused.said}")
+        return fail(attempt, f"{refused.place}: may not run: {refused.message}")
     request = step_request.request(attempt.run.id, attempt.number, plan, step, attempt.brief.done, attempt.design)
     attempt.write("req.json", request)
     asking = (lambda: _ask(attempt, request)) if step.agent else (lambda: None)
@@ -246,7 +246,7 @@ def with_project_tests(session: TaskSession, plan: Plan, step: Step) -> Plan:
         return plan
     from reflectloop.engine.gating.verify_command import detected  # noqa: PLC0415 - knows many ecosystems
 
-    tests = [found.command for found in detected(session.folders.root, session.pool.caller) if found.kind == "test"]
+    tests = [check.command for check in detected(session.folders.root, session.pool.caller) if check.kind == "test"]
     named = {f"project-tests.{number}": Check(run=command) for number, command in enumerate(tests, 1)}
     checked = step.model_copy(update={"verify": (*step.verify, *(StepCheck(check=name) for name in named))})
     replaced = tuple(checked if each.id == step.id else each for each in plan.steps)
@@ -299,11 +299,11 @@ def review(attempt: StepAttempt) -> AttemptOutcome | None:
     attempt.write("review.json", result._asdict() | {"items": [item.model_dump(mode="json") for item in result.items]})
     if result.verdict == "PASS":
         return None
-    said = "; ".join(f"{item.place}: {item.problem}".removeprefix(": ") for item in result.items) or result.summary
+    problems = "; ".join(f"{item.place}: {item.problem}".removeprefix(": ") for item in result.items) or result.summary
     if result.verdict == "BLOCKED":
-        return block(attempt, f"the review stops: {said}", f"reflectloop answer {attempt.state.id} TEXT")
+        return block(attempt, f"the review stops: {problems}", f"reflectloop answer {attempt.state.id} TEXT")
     request = prompts.requested_changes(result.items) if attempt.step.agent else ""
-    return fail(attempt, f"the review asks for another attempt: {said}", request=request)
+    return fail(attempt, f"the review asks for another attempt: {problems}", request=request)
 
 
 def finish(attempt: StepAttempt) -> AttemptOutcome | None:

@@ -58,8 +58,8 @@ def work(place: FileopsTarget, tell: Tell, observer: RunObserver | None = None, 
         with git.room_left(open_project_dirs(place.start).own):
             return _work(place, tell, observer, every=every)
     except KeyboardInterrupt as stop:
-        said = "interrupted: changes of the current step were discarded; the attempt does not count"
-        raise Interrupted(said, next_step=next_command.BY_AGENTS) from stop
+        message = "interrupted: changes of the current step were discarded; the attempt does not count"
+        raise Interrupted(message, next_step=next_command.BY_AGENTS) from stop
 
 
 def _work(place: FileopsTarget, tell: Tell, observer: RunObserver | None, *, every: bool) -> TaskResult:
@@ -72,18 +72,18 @@ def _work(place: FileopsTarget, tell: Tell, observer: RunObserver | None, *, eve
         tell(f"the imported task is continued as {opened}; what it says is done was not verified")
     if _is_untold(folders) or _waits(folders):
         outcome = judge_task(judged, observer)
-        return _told(folders, ended, None, outcome, outcome.error)
+        return _task_result(folders, ended, None, outcome, outcome.error)
     while True:
         with open_task_session(place, tell) as session:
             last, error = _steps(session, ended, appended, every=every)
         if error or last is None:
-            return _told(folders, ended, last, None, error)
+            return _task_result(folders, ended, last, None, error)
         if last.appended:
             appended += 1
             continue
-        outcome = judge_task(dataclasses.replace(judged, remarks=_remarks(last.found)), observer)
+        outcome = judge_task(dataclasses.replace(judged, remarks=_remarks(last.result)), observer)
         if not _can_repair(outcome, repaired) or not config.load(folders.root).roles.executor:
-            return _told(folders, ended, last, outcome, outcome.error)
+            return _task_result(folders, ended, last, outcome, outcome.error)
         repaired += 1
         tell(f"the gates refuse it, and a step is appended: {outcome.error.message if outcome.error else ''}")
         with open_task_session(place, tell) as session:
@@ -123,23 +123,23 @@ def _steps(
     """None and None where steps are left and only one was asked for."""
     while True:
         refuse_if_asked(session.folders)
-        one = step_pipeline.run_attempt(session)
-        if one is None:
+        outcome = step_pipeline.run_attempt(session)
+        if outcome is None:
             return _reviewed(session, appended)
-        ended.append(one)
-        if one.how == "blocked":
-            return None, NeedsInput(f"step {one.step} is blocked: {one.said}", next_step=one.unblock)
-        if not every and one.how in ("done", "split") and next_step(session.read()[1]) is not None:
+        ended.append(outcome)
+        if outcome.how == "blocked":
+            return None, NeedsInput(f"step {outcome.step} is blocked: {outcome.said}", next_step=outcome.unblock)
+        if not every and outcome.how in ("done", "split") and next_step(session.read()[1]) is not None:
             return None, None
 
 
 def _reviewed(session: TaskSession, appended: int) -> tuple[final_review.FinalReview | None, ReflectloopError | None]:
     last = final_review.review(session, appended)
-    if last.found.verdict == "PASS" or last.appended:
+    if last.result.verdict == "PASS" or last.appended:
         return last, None
-    said = prompts.one_line("; ".join(one.problem for one in last.found.items) or last.found.summary)
+    problems = prompts.one_line("; ".join(item.problem for item in last.result.items) or last.result.summary)
     return last, NeedsInput(
-        f"the final review says {last.found.verdict}: {said}",
+        f"the final review says {last.result.verdict}: {problems}",
         next_step="look at the report; then: reflectloop redo STEP --reason TEXT, or reflectloop abort --reason TEXT",
     )
 
@@ -158,7 +158,7 @@ def _refused(outcome: RunOutcome) -> str:
     return "\n".join([f"{error.code}: {error.message}", *(str(fault) for fault in error.faults)])
 
 
-def _told(
+def _task_result(
     folders: Folders,
     ended: list[AttemptOutcome],
     last: final_review.FinalReview | None,
@@ -166,11 +166,11 @@ def _told(
     error: ReflectloopError | None,
 ) -> TaskResult:
     task, done = _task(folders)
-    found = last.found if last else None
-    left: tuple[Item, ...] = found.items if found and found.verdict != "PASS" else ()
+    result = last.result if last else None
+    left: tuple[Item, ...] = result.items if result and result.verdict != "PASS" else ()
     over = outcome is not None or error is not None
     path = (
-        final_review.report(folders, final_review.FinalReportInput(task, done, found, outcome, left)) if over else None
+        final_review.report(folders, final_review.FinalReportInput(task, done, result, outcome, left)) if over else None
     )
     return TaskResult(task, done, tuple(ended), outcome, path, error)
 

@@ -157,13 +157,13 @@ def _settle_network(session: TaskSession) -> None:
     """Refuse programs and steps that need the network where `full` was promised; else say which level is left."""
     level, settings = session.box.wall, session.settings
     agents = {f"agent {settings.roles.bound_to(role)} as {role}": settings.network_of(role) for role in Role}
-    needed: dict[str, Network | None] = {name: one for name, one in agents.items() if one is Network.HOST}
+    needed: dict[str, Network | None] = {name: network for name, network in agents.items() if network is Network.HOST}
     domain = session.files.domain
     task = domain.journal.task()
     run = task.last_run
     steps: dict[str, Network | None] = {}
     if run and run.kind.is_stepwise and run.status == "running":
-        steps = {f"step {name}": one for name, one in _networks(task, run).items()}
+        steps = {f"step {name}": network for name, network in _networks(task, run).items()}
     isolation.refuse_network(level, session.files.floor, needed | steps)
     domain.base = domain.base._replace(isolation=level.stamp([*agents.values(), *steps.values()]))
 

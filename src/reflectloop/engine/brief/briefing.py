@@ -178,21 +178,23 @@ def _fitting(parts: Sequence[CodePart], tokens: int) -> tuple[CodePart, ...]:
 def _lessons(
     scopes: lesson_scopes.LessonScopes, moments: Sequence[Moment], query: str, tokens: int, signature: str = ""
 ) -> tuple[BriefLesson, ...]:
-    found = [
+    lessons = [
         lesson
         for moment in moments
         for lesson in lesson_scopes.recall(scopes, moment, query, signature=signature, budget=_WORDS).lessons
     ]
-    return _told(dict.fromkeys(found), tokens)
+    return _shortened(dict.fromkeys(lessons), tokens)
 
 
 def _standing(scopes: lesson_scopes.LessonScopes, tokens: int) -> tuple[BriefLesson, ...]:
     """Return the lessons that hold for all work here."""
     known = lesson_scopes.list_lessons(scopes, _STANDING, ("active",)).lessons
-    return _told(sorted(known, key=lambda lesson: (_STANDING.index(lesson.kind), lesson.id))[:_MOST_LESSONS], tokens)
+    return _shortened(
+        sorted(known, key=lambda lesson: (_STANDING.index(lesson.kind), lesson.id))[:_MOST_LESSONS], tokens
+    )
 
 
-def _told(lessons: Iterable[Lesson], tokens: int) -> tuple[BriefLesson, ...]:
+def _shortened(lessons: Iterable[Lesson], tokens: int) -> tuple[BriefLesson, ...]:
     facts = (BriefLesson(id=lesson.id, text=_lesson_text(lesson)) for lesson in lessons)
     return sizes.first_that_fit(facts, tokens, lambda lesson: lesson.text)
 

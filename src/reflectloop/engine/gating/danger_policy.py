@@ -20,7 +20,7 @@ def of(settings: Config, root: Path) -> DangerPolicy:
     )
 
 
-def _breach(found: PolicyVerdict | None) -> Breach | None:
-    if found is None or found.allowed:
+def _breach(verdict: PolicyVerdict | None) -> Breach | None:
+    if verdict is None or verdict.allowed:
         return None
-    return Breach(found.verdict == "deny", found.rule or "policy", found.reason)
+    return Breach(verdict.verdict == "deny", verdict.rule or "policy", verdict.reason)

@@ -71,9 +71,9 @@ class GateResult(NamedTuple):
 
 def gate(asked: GateInput, observer: VerifyObserver) -> GateResult:
     """Judge a change. Faults of the input are raised; faults of the change are part of the outcome."""
-    said = read_contract(asked.contract)
+    reading = read_contract(asked.contract)
     words = _read(asked.report, "report").decode("utf-8", "replace") if asked.report else ""
-    case = _GateCase(said, _read(asked.contract, "contract"), words, asked.again)
+    case = _GateCase(reading, _read(asked.contract, "contract"), words, asked.again)
     made: list[_Line] = []
 
     def line(*given: Any) -> _Line:  # noqa: ANN401 - what every line is made with
@@ -117,7 +117,7 @@ def _read(path: Path, what: str) -> bytes:
 class _GateCase(NamedTuple):
     """What a change is judged by; the contract also as it stands in its file."""
 
-    said: ContractReading
+    reading: ContractReading
     contract: bytes
     words: str
     again: ApprovedGate | None
@@ -131,13 +131,13 @@ class _Line(verifying.Verification):
     def __init__(self, case: _GateCase, *given: Any) -> None:  # noqa: ANN401
         super().__init__(*given)
         self.given = case
-        self.said, self.words, self.again = case.said, case.words, case.again
+        self.reading, self.words, self.again = case.reading, case.words, case.again
         self.report: GateReport | None = None
         self.data: dict[str, Any] = {}
 
     @property
     def contract(self) -> Contract:
-        return self.said.contract
+        return self.reading.contract
 
     def judge(self, sides: BaseAndHead) -> VerifyOutcome:
         digest = hashlib.sha256(f"{self.contract.track} {self.contract.goal}".encode()).hexdigest()[:16]
@@ -162,7 +162,7 @@ class _Line(verifying.Verification):
             book.close()
         self.data = way.write(made, self.folder, book.path.parent)
         self.warnings += views.refresh(book.path.parent)
-        return self._told(sides, way, chain, error)
+        return self._outcome(sides, way, chain, error)
 
     def _refuse_causeless(self, past: list[attempt_limits.GateAttempt]) -> None:
         """Before the third try somebody looks for the cause. Nothing was judged, so nothing is counted."""
@@ -180,7 +180,7 @@ class _Line(verifying.Verification):
         return GatePipeline(
             self.run_id,
             self.contract.goal or "a change without a goal",
-            GateSubject(self.said, changes, sides.base, possible_secrets=self.doubts),
+            GateSubject(self.reading, changes, sides.base, possible_secrets=self.doubts),
             danger_policy.of(self.config, self.folders.root),
             lambda again: self._see(sides, chain, again),
             past,
@@ -193,25 +193,27 @@ class _Line(verifying.Verification):
         paths = [change.path for change in self.trees.changes(sides.base, sides.head)]
         seen = ProofInput(
             cited=[
-                gate_pipeline.says_so(one, lambda path: self.trees.read(sides.head, path))
-                for one in self.contract.evidence or ()
+                gate_pipeline.says_so(citation, lambda path: self.trees.read(sides.head, path))
+                for citation in self.contract.evidence or ()
             ],
-            claim_correct=not contracts.claim_reasons(self.said, paths),
+            claim_correct=not contracts.claim_reasons(self.reading, paths),
             report=self.words,
         )
         case = self.case(sides)
         if self.contract.track is Track.DIRECT and not case.named:
             weakened = gate_pipeline.weakened(self.trees.changes(sides.base, sides.head), sides.base, sides.head)
             return seen._replace(tampering=weakened)
-        found = verifying.judge(self.stage(), case, chain, sides.commit)
-        self.warnings += found.notes
-        return seen._replace(verdict=found)
+        verdict = verifying.judge(self.stage(), case, chain, sides.commit)
+        self.warnings += verdict.notes
+        return seen._replace(verdict=verdict)
 
     def case(self, sides: BaseAndHead) -> VerificationInput:
         """Return the verification input. Checks that the contract names are run too, since a claim proves nothing."""
         plain = super().case(sides)
         contract = self.contract
-        named = {f"claimed {number}": Check(run=one.command) for number, one in enumerate(contract.tests_run or (), 1)}
+        named = {
+            f"claimed {number}": Check(run=test.command) for number, test in enumerate(contract.tests_run or (), 1)
+        }
         if contract.reproduction and contract.reproduction.run:
             named["reproduction"] = Check(run=contract.reproduction.run, red_on_base=True)
         direct = contract.track is Track.DIRECT
@@ -224,7 +226,7 @@ class _Line(verifying.Verification):
             required=plain.required,
             named=named,
             named_by_author=True,
-            criteria={f"{one.id} {one.text}": one.check for one in contract.acceptance or ()},
+            criteria={f"{criterion.id} {criterion.text}": criterion.check for criterion in contract.acceptance or ()},
             has_setup=plain.has_setup,
             doubts=self.unjudged,
             approved=plain.approved,
@@ -280,13 +282,13 @@ class _Line(verifying.Verification):
             files.write_atomic(self.folder / name, text)
         return list(texts)
 
-    def _told(
+    def _outcome(
         self, sides: BaseAndHead, way: GatePipeline, chain: Chain, error: ReflectloopError | None
     ) -> VerifyOutcome:
         made = self.report
         assert made  # noqa: S101
         level = made.proof.level if made.proof else None
-        said = {
+        about = {
             "run_id": self.run_id,
             "decision": str(made.decision),
             "outcome": str(made.outcome),
@@ -297,12 +299,12 @@ class _Line(verifying.Verification):
             "tree": sides.head,
             "sealed_tree": way.seen.verdict.sealed_tree if way.seen.verdict else None,
             "plan_hash": None,
-            "reasons": [reason["text"] for one in self.data["gates"] for reason in one["reasons"]],
+            "reasons": [reason["text"] for judged in self.data["gates"] for reason in judged["reasons"]],
             "finished": clock.stamp(clock.now()),
         }
         written = [self.patch_name, gate_pipeline.PAGE, gate_pipeline.DATA, *self._keep_input()]
         if not chain.records:
             chain.path.touch()  # nothing was run, and the receipt says so
-        write_receipt(self.folder, chain, junit_sarif.cleaned(said), written)
+        write_receipt(self.folder, chain, junit_sarif.cleaned(about), written)
         envelope = self.envelope(error, sides.base, level, [evidence.RECEIPT, evidence.FILE, *written])
         return VerifyOutcome(envelope, way.seen.verdict, self.folder, error)

@@ -80,13 +80,13 @@ class GatePipeline:
         proven = proof.check_proof(self.contract, self.seen, self.output.start)
         return proven._replace(ruling=self.approvals.settle(proven.ruling))
 
-    def _reflect(self, found: GateProof) -> Insight:
+    def _reflect(self, proven: GateProof) -> Insight:
         remarks, self.remarks = insight.next_remarks(self.remarks)
         return insight.reflect(
             Background(
                 self.contract,
                 self.output.changes,
-                found,
+                proven,
                 self.seen.verdict,
                 self.records(),
                 self.past,
@@ -99,8 +99,8 @@ class GatePipeline:
             )
         )
 
-    def _store(self, found: Insight | None) -> RetentionResult:
-        sifted = self.memory.sift(found.anchors if found else (), self.run_id)
+    def _store(self, seen: Insight | None) -> RetentionResult:
+        sifted = self.memory.sift(seen.anchors if seen else (), self.run_id)
         insight_lessons.keep(self.memory, sifted, self.run_id)
         return sifted
 
@@ -108,8 +108,8 @@ class GatePipeline:
 
     def write(self, made: GateReport, folder: Path, task: Path) -> dict[str, Any]:
         """The report beside the run's other artifacts, and the page of the task."""
-        said = report.report_data(made, self.seen.verdict)
-        files.write_atomic(folder / DATA, junit_sarif.pretty(said))
+        data = report.report_data(made, self.seen.verdict)
+        files.write_atomic(folder / DATA, junit_sarif.pretty(data))
         page = report.report_markdown(made, self.seen.verdict) + _faults_text(self.seen.verdict)
         files.write_atomic(folder / PAGE, secrets.current_detector().redact(languages.document(page)))
         if made.insight and made.insight.patches:
@@ -121,13 +121,13 @@ class GatePipeline:
             "evidence": made.proof.level if made.proof else "",
             "changed": ", ".join(self.output.paths[:10]),
             "why": str(made.last.reasons[0]) if made.last.reasons else "",
-            "next": str(said["next"]["words"]),
+            "next": str(data["next"]["words"]),
         }
         page = retention.compact_page(
             self.title, facts, made.insight, made.stored.retained if made.stored else (), HEAD
         )
         files.write_atomic(task / COMPACT, secrets.current_detector().redact(languages.document(page)))
-        return said
+        return data
 
 
 def _faults_text(judged: verdict.Verdict | None) -> str:
@@ -152,7 +152,7 @@ def event(made: GateReport, run_id: str, subject: str) -> events.GateDecided:
         level=made.proof.level if made.proof else None,
         reasons=[clean(text) for text in tried.reasons],
         rules=list(tried.rules),
-        backtracks=[{"gate": str(one.gate), "reason": clean(one.reason)} for one in made.backtracks],
+        backtracks=[{"gate": str(backtrack.gate), "reason": clean(backtrack.reason)} for backtrack in made.backtracks],
         insight=made.insight is not None,
         cause=clean(tried.cause),
         outcome=tried.outcome,
@@ -161,18 +161,20 @@ def event(made: GateReport, run_id: str, subject: str) -> events.GateDecided:
 
 def weakened(changes: Sequence[ChangedFile], base_tree: str, tree: str, lifted: Sequence[str] = ()) -> list[GateReason]:
     """Return a reason for each weakened test or setting and each new power of a direct change."""
-    found = [one for one in tampering.look(changes) if one.grade == "weakening" or one.rule in _ASKED_ALWAYS]
-    freed = [one.path for one in found if is_named(one.path, lifted)]
+    findings = [
+        finding for finding in tampering.look(changes) if finding.grade == "weakening" or finding.rule in _ASKED_ALWAYS
+    ]
+    freed = [finding.path for finding in findings if is_named(finding.path, lifted)]
     return [
         GateReason(reason.decision, "weakening", reason.text, finding=reason.finding, finding_rule=reason.rule)
-        for reason in verdict.identified(verdict.of_findings(found, freed), base_tree, tree)
+        for reason in verdict.identified(verdict.of_findings(findings, freed), base_tree, tree)
     ]
 
 
 def says_so(citation: Citation, read: Callable[[str], bytes | None]) -> bool:
     """Return whether a cited line exists and holds the cited text."""
-    found = read(citation.file.removeprefix("./"))
-    lines = found.decode("utf-8", "replace").splitlines() if found is not None else []
+    content = read(citation.file.removeprefix("./"))
+    lines = content.decode("utf-8", "replace").splitlines() if content is not None else []
     if citation.line > len(lines):
         return False
     wanted = " ".join(citation.says.split())

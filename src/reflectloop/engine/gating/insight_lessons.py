@@ -38,61 +38,63 @@ class AnchorLessons(NamedTuple):
     @property
     def known(self) -> dict[str, str]:
         names = self._names()
-        return {mark: names[one.id] for one in self.lessons if one.name for mark in _marks(one)}
+        return {mark: names[lesson.id] for lesson in self.lessons if lesson.name for mark in _marks(lesson)}
 
     def counts(self, but: str) -> dict[str, int]:
         """Return how often each anchor was seen in other runs than this one."""
-        return {mark: one.count - (but in one.runs) for one in self.lessons for mark in _marks(one)}
+        return {mark: lesson.count - (but in lesson.runs) for lesson in self.lessons for mark in _marks(lesson)}
 
-    def sift(self, found: Sequence[Anchor], run_id: str) -> RetentionResult:
-        return retention.select_anchors(found, self.counts(run_id), self.known)
+    def sift(self, anchors: Sequence[Anchor], run_id: str) -> RetentionResult:
+        return retention.select_anchors(anchors, self.counts(run_id), self.known)
 
-    def kept(self) -> list[RetainedAnchor]:
-        """All that is in force."""
+    def retained(self) -> list[RetainedAnchor]:
+        """Return the anchors that are in force."""
         names = self._names()
-        made = [(one, _anchor(one)) for one in self.lessons if one.status == "active"]
-        kept = [
-            RetainedAnchor(names[one.id], anchor, one.count, retention.reason_to_keep(anchor, one.count))
-            for one, anchor in made
+        made = [(lesson, _anchor(lesson)) for lesson in self.lessons if lesson.status == "active"]
+        anchors = [
+            RetainedAnchor(names[lesson.id], anchor, lesson.count, retention.reason_to_keep(anchor, lesson.count))
+            for lesson, anchor in made
         ]
-        return sorted(kept, key=lambda one: one.id)
+        return sorted(anchors, key=lambda anchor: anchor.id)
 
     def _names(self) -> dict[str, str]:
         """Return the name of each lesson. If two branches gave the same number, the older lesson keeps it."""
         out: dict[str, str] = {}
-        for one in self.lessons:
-            taken = one.name in out.values()
-            out[one.id] = retention.next_id(_LETTERS[one.kind], list(out.values())) if taken else one.name or one.id
+        for lesson in self.lessons:
+            taken = lesson.name in out.values()
+            out[lesson.id] = (
+                retention.next_id(_LETTERS[lesson.kind], list(out.values())) if taken else lesson.name or lesson.id
+            )
         return out
 
 
-def _anchor(one: Lesson) -> Anchor:
-    return Anchor(_LETTERS[one.kind], one.title, one.impact, one.reusable)
+def _anchor(lesson: Lesson) -> Anchor:
+    return Anchor(_LETTERS[lesson.kind], lesson.title, lesson.impact, lesson.reusable)
 
 
-def _marks(one: Lesson) -> set[str]:
+def _marks(lesson: Lesson) -> set[str]:
     """A person's lesson of the same words is the same."""
-    return {one.signature, _anchor(one).signature, *one.aliases}
+    return {lesson.signature, _anchor(lesson).signature, *lesson.aliases}
 
 
 def remembered(folders: Folders) -> AnchorLessons:
     shelf = lesson_scopes.project_dir(folders)
-    found = [one for one in lesson_store.read(shelf).lessons if one.kind in _LETTERS]
-    return AnchorLessons(shelf, tuple(sorted(found, key=lambda one: (one.first_seen, one.id))))
+    lessons = [lesson for lesson in lesson_store.read(shelf).lessons if lesson.kind in _LETTERS]
+    return AnchorLessons(shelf, tuple(sorted(lessons, key=lambda lesson: (lesson.first_seen, lesson.id))))
 
 
 def keep(memory: AnchorLessons, sifted: RetentionResult, run_id: str) -> None:
-    """Write the sightings of a run down, once however often it is judged, and the page of all that is kept."""
-    if any(run_id in one.runs for one in memory.lessons):
+    """Store the occurrences of a run, once however often it is judged, and write the page of all anchors."""
+    if any(run_id in lesson.runs for lesson in memory.lessons):
         return
-    made = [_draft(one.anchor, run_id, one.id) for one in sifted.retained]
+    made = [_draft(item.anchor, run_id, item.id) for item in sifted.retained]
     made += [_draft(anchor, run_id, "") for anchor in sifted.waiting]
     if not made:
         return
     with files.room_for("what was seen", memory.shelf.folder):
         lesson_store.keep(memory.shelf, made, run_id)
     now = remembered(Folders(memory.shelf.folder.parent.parent))
-    files.write_atomic(memory.shelf.folder / PAGE, languages.document(retention.anchors_page(now.kept(), HEAD)))
+    files.write_atomic(memory.shelf.folder / PAGE, languages.document(retention.anchors_page(now.retained(), HEAD)))
 
 
 def _draft(anchor: Anchor, run_id: str, name: str) -> NewLesson:

@@ -58,27 +58,27 @@ class ReceiptResult(NamedTuple):
 def checked(start: Path, name: str | None) -> ReceiptResult:
     """A receipt by its file, by the id of its run, or the newest; with the trees where the repository is at hand."""
     path = _find(start, name)
-    found = evidence.verify(path)
-    words, faults = _trees(start, path, found)
-    other_faults, unsigned = _beside(start, path, found)
-    return ReceiptResult(path, found._replace(faults=[*found.faults, *faults, *other_faults]), words, unsigned)
+    receipt = evidence.verify(path)
+    words, faults = _trees(start, path, receipt)
+    other_faults, unsigned = _beside(start, path, receipt)
+    return ReceiptResult(path, receipt._replace(faults=[*receipt.faults, *faults, *other_faults]), words, unsigned)
 
 
-def _beside(start: Path, path: Path, found: ReceiptCheck) -> tuple[list[str], list[str]]:
+def _beside(start: Path, path: Path, receipt: ReceiptCheck) -> tuple[list[str], list[str]]:
     """Compare a receipt with the journal and the objects of its project; return faults, and what is not signed."""
     try:
         folders = open_project_dirs(start)
         home = project.open_project(folders.root)
         store = open_store(home, _settings(folders).workspace)
     except ReflectloopError:
-        return [], [] if found.signed is SignatureState.HERE else [f"{RECEIPT}: {found.signed}"]
-    unsigned = one_truth.not_authenticated(folders.root, found)
+        return [], [] if receipt.signed is SignatureState.HERE else [f"{RECEIPT}: {receipt.signed}"]
+    unsigned = one_truth.not_authenticated(folders.root, receipt)
     if not path.resolve().is_relative_to(folders.own.resolve()):
         return [], unsigned
-    records = one_truth.find_run(folders, str(found.receipt.get("run_id")))
-    faults = one_truth.faults_between(records, found) if records else []
+    records = one_truth.find_run(folders, str(receipt.receipt.get("run_id")))
+    faults = one_truth.faults_between(records, receipt) if records else []
     unsigned += records.unsigned if records else []
-    base, tree = str(found.receipt.get("base_tree")), str(found.receipt.get("tree"))
+    base, tree = str(receipt.receipt.get("base_tree")), str(receipt.receipt.get("tree"))
     if store.git().attempt("cat-file", "-e", tree).code == 0:
         wrong = object_hashes.first_fault(store.git(), store.object_format, base, tree)
         faults += [wrong] if wrong else []
@@ -106,10 +106,10 @@ def _age(path: Path) -> int:
     return path.stat().st_mtime_ns
 
 
-def _trees(start: Path, path: Path, found: ReceiptCheck) -> tuple[str, list[str]]:
+def _trees(start: Path, path: Path, receipt: ReceiptCheck) -> tuple[str, list[str]]:
     """Return whether base and patch still make the tree that was judged."""
     change = path.parent / "changes.patch"
-    base, tree = found.receipt.get("base_tree"), found.receipt.get("tree")
+    base, tree = receipt.receipt.get("base_tree"), receipt.receipt.get("tree")
     try:
         folders = open_project_dirs(start)
         home = project.open_project(folders.root)

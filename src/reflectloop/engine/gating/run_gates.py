@@ -49,10 +49,10 @@ def judge(run: ExecutedRun) -> JudgedRun:
     """Run all four gates. A change that does not pass leaves no patch to apply."""
     plan, trees = run.plan, _trees(run)
     changes = trees.changes(run.workspace.base_tree, run.workspace.tree)
-    said = contracts.contract_from_plan(plan, [change.path for change in changes])
+    reading = contracts.contract_from_plan(plan, [change.path for change in changes])
     reason = run.request.retry_reason or attempt_limits.stated_cause(run.task.gated, run.run_id)
     if reason:
-        said = said._replace(contract=said.contract.model_copy(update={"root_cause": reason}))
+        reading = reading._replace(contract=reading.contract.model_copy(update={"root_cause": reason}))
     base, head = run.workspace.base_tree, run.workspace.tree
     source = approvals.source(run.folders.root, run.request.approve_file, run.request.caller)
     approved = source.known(base, head)
@@ -60,7 +60,7 @@ def judge(run: ExecutedRun) -> JudgedRun:
     pipeline = GatePipeline(
         run.run_id,
         plan.title,
-        GateSubject(said, changes, run.workspace.base_tree, may_change_protected=plan.may_change_protected),
+        GateSubject(reading, changes, run.workspace.base_tree, may_change_protected=plan.may_change_protected),
         danger_policy.of(run.config, run.folders.root),
         lambda _again: verification.run(),
         attempt_limits.of_journal(run.task.gated, SUBJECT, but="" if run.is_stepwise else run.run_id),

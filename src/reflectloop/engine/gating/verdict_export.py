@@ -52,34 +52,34 @@ def failure_lines(verdict: Verdict) -> Iterator[str]:
             yield f"log: {result.log_path}"
 
 
-def junit(found: Verdict) -> str:
+def junit(verdict: Verdict) -> str:
     """A suite for every check with its tests as they came out sealed, and one case for the decision."""
     top = ET.Element("testsuites", name="reflectloop verify")
-    for one in found.checks:
-        _suite(top, one)
+    for compared in verdict.checks:
+        _suite(top, compared)
     suite = ET.SubElement(top, "testsuite", name="decision")
-    case = junit_sarif.case(suite, str(found.track or "verification"), "", 0)
-    if found.reasons:
-        text = "\n".join(f"{reason.finding} {reason.text} ({reason.decision})".strip() for reason in found.reasons)
-        message = junit_sarif.clean(f"{found.outcome}: {found.reasons[0].text}")
-        failure = ET.SubElement(case, "failure", type=str(found.outcome), message=message)
+    case = junit_sarif.case(suite, str(verdict.track or "verification"), "", 0)
+    if verdict.reasons:
+        text = "\n".join(f"{reason.finding} {reason.text} ({reason.decision})".strip() for reason in verdict.reasons)
+        message = junit_sarif.clean(f"{verdict.outcome}: {verdict.reasons[0].text}")
+        failure = ET.SubElement(case, "failure", type=str(verdict.outcome), message=message)
         failure.text = junit_sarif.clean(text)
-    if found.approved:
-        text = "\n".join(f"approved: {item.reason.text}; {item.approval}" for item in found.approved)
+    if verdict.approved:
+        text = "\n".join(f"approved: {item.reason.text}; {item.approval}" for item in verdict.approved)
         ET.SubElement(case, "system-out").text = junit_sarif.clean(text)
     return junit_sarif.counted(top)
 
 
-def _suite(top: ET.Element, one: CheckComparison) -> None:
-    suite = ET.SubElement(top, "testsuite", name=one.check.name, time=f"{one.sealed.duration_ms / 1000:.3f}")
-    if not one.sealed.tests:
-        _mark(junit_sarif.case(suite, one.check.name, "", one.sealed.duration_ms), one.sealed)
-    said = {detail.test: detail.error for detail in one.sealed.details if detail.test}
-    for name, came in one.sealed.tests.items():
+def _suite(top: ET.Element, compared: CheckComparison) -> None:
+    suite = ET.SubElement(top, "testsuite", name=compared.check.name, time=f"{compared.sealed.duration_ms / 1000:.3f}")
+    if not compared.sealed.tests:
+        _mark(junit_sarif.case(suite, compared.check.name, "", compared.sealed.duration_ms), compared.sealed)
+    errors = {detail.test: detail.error for detail in compared.sealed.details if detail.test}
+    for name, came in compared.sealed.tests.items():
         case = junit_sarif.case(suite, name, "", 0)
         if came in ("failed", "error"):
-            old = " (on base too)" if name in one.comparison.pre_existing else ""
-            message = junit_sarif.clean(f"{said.get(name, came)}{old}")
+            old = " (on base too)" if name in compared.comparison.pre_existing else ""
+            message = junit_sarif.clean(f"{errors.get(name, came)}{old}")
             ET.SubElement(case, "failure" if came == "failed" else "error", message=message)
         elif came in ("skipped", "xfailed"):
             ET.SubElement(case, "skipped", message=came)
@@ -90,15 +90,15 @@ def _mark(case: ET.Element, result: VerificationResult) -> None:
         ET.SubElement(case, "failure", type=result.type, message=junit_sarif.clean(result.summary))
 
 
-def sarif(found: Verdict) -> str:
+def sarif(verdict: Verdict) -> str:
     """Findings about the patch, then what the checks complain about that is new."""
-    results = [_finding(finding, found) for finding in found.findings]
-    for one in found.checks:
-        new = set(one.comparison.newly_failing)
+    results = [_finding(finding, verdict) for finding in verdict.findings]
+    for compared in verdict.checks:
+        new = set(compared.comparison.newly_failing)
         results += [
-            junit_sarif.place(detail.rule or one.check.name, detail.error, detail.file, detail.line)
-            for detail in one.sealed.details
-            if detail.test in new or (detail.test is None and not one.sealed.ok)
+            junit_sarif.place(detail.rule or compared.check.name, detail.error, detail.file, detail.line)
+            for detail in compared.sealed.details
+            if detail.test in new or (detail.test is None and not compared.sealed.ok)
         ]
     return junit_sarif.as_sarif(_driver(results), results)
 
@@ -116,5 +116,5 @@ def _finding(finding: TamperFinding, verdict: Verdict) -> dict[str, Any]:
 
 
 def _driver(results: list[dict[str, Any]]) -> dict[str, Any]:
-    rules = [{"id": name} for name in sorted({one["ruleId"] for one in results})]
+    rules = [{"id": name} for name in sorted({result["ruleId"] for result in results})]
     return {"name": "reflectloop", "version": reflectloop.__version__, "rules": rules}

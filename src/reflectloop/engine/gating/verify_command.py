@@ -256,9 +256,10 @@ class Verification:
         doubtful = patch.write(git, base, head, self.folder / PATCH)
         self.patch_name = patch.REDACTED if doubtful else PATCH
         self.doubts = tuple(
-            f"{one.path}:{one.line}: may be a secret ({one.finding.rule}, fingerprint {one.finding.fingerprint})"
-            for one in doubtful
-            if not is_expected_value(one.path, self.trees.read(head, one.path), one.line, one.finding.rule)
+            f"{secret.path}:{secret.line}: may be a secret "
+            f"({secret.finding.rule}, fingerprint {secret.finding.fingerprint})"
+            for secret in doubtful
+            if not is_expected_value(secret.path, self.trees.read(head, secret.path), secret.line, secret.finding.rule)
         )
 
     def _proven_before(self, sides: BaseAndHead) -> VerifyOutcome | None:
@@ -296,13 +297,13 @@ class Verification:
 
         conditions = self._conditions(sides)
         chain = Chain(self.folder / evidence.FILE)
-        found = judge(self.stage(), self.case(sides), chain, sides.commit)
-        approved = [item.reason.finding for item in found.approved]
+        verdict = judge(self.stage(), self.case(sides), chain, sides.commit)
+        approved = [item.reason.finding for item in verdict.approved]
         self.warnings += self.approvals.unused(sides.base, sides.head, approved)
-        error = as_error(found, self.run_id)
-        envelope = self._envelope(found, error)
-        self._write(found, chain, envelope, conditions)
-        return VerifyOutcome(envelope, found, self.folder, error)
+        error = as_error(verdict, self.run_id)
+        envelope = self._envelope(verdict, error)
+        self._write(verdict, chain, envelope, conditions)
+        return VerifyOutcome(envelope, verdict, self.folder, error)
 
     def stage(self) -> SealedEnvironment:
         return SealedEnvironment(
@@ -326,7 +327,7 @@ class Verification:
             self.request.track,
             self._installed(sides),
             self.config.verify.protect,
-            required=frozenset(self.request.only) | {one.name for one in self.config.verify.checks},
+            required=frozenset(self.request.only) | {check.name for check in self.config.verify.checks},
             has_setup=bool(self.config.verify.setup),
             doubts=(*self.doubts, *self.unjudged, *self._runs_by_itself(sides)),
             strength=self.request.strength,
@@ -340,27 +341,27 @@ class Verification:
 
     def _runs_by_itself(self, sides: BaseAndHead) -> Iterator[str]:
         """Yield what a person must decide: files of the change that run without anybody starting them by name."""
-        said = rules.change_reasons(
+        reasons = rules.change_reasons(
             self.trees.changes(sides.base, sides.head),
             danger_policy.of(self.config, self.folders.root),
             self._installed(sides),
         )
         prefix = f"security.{rules.AUTORUN}"
-        yield from dict.fromkeys(str(reason) for reason in said if reason.rule.startswith(prefix))
+        yield from dict.fromkeys(str(reason) for reason in reasons if reason.rule.startswith(prefix))
 
     def _checks(self, base: str) -> list[DetectedCheck]:
-        found = detect.known_checks(self.config, seen_by_detector(self.trees, base))
+        checks = detect.known_checks(self.config, seen_by_detector(self.trees, base))
         wanted = self.request.only
-        unknown = [name for name in wanted if name not in {check.name for check in found}]
+        unknown = [name for name in wanted if name not in {check.name for check in checks}]
         if unknown:
-            known = ", ".join(check.name for check in found) or "none"
+            known = ", ".join(check.name for check in checks) or "none"
             raise InvalidInput(f"there is no check {unknown[0]!r}; known: {known}", next_step="reflectloop detect")
-        return [check for check in found if not wanted or check.name in wanted or check.kind == "build"]
+        return [check for check in checks if not wanted or check.name in wanted or check.kind == "build"]
 
-    def _envelope(self, found: Verdict, error: ReflectloopError | None) -> Envelope:
+    def _envelope(self, verdict: Verdict, error: ReflectloopError | None) -> Envelope:
         written = (evidence.RECEIPT, evidence.FILE, self.patch_name, "verdict.json")
-        self.warnings += found.notes
-        return self.envelope(error, found.base_tree, found.level, written)
+        self.warnings += verdict.notes
+        return self.envelope(error, verdict.base_tree, verdict.level, written)
 
     def envelope(
         self, error: ReflectloopError | None, base: str, level: str | None, written: Sequence[str]
@@ -384,13 +385,13 @@ class Verification:
             }
         )
 
-    def _write(self, found: Verdict, chain: Chain, envelope: Envelope, conditions: str) -> None:
+    def _write(self, verdict: Verdict, chain: Chain, envelope: Envelope, conditions: str) -> None:
         from reflectloop.engine.run import junit_sarif  # noqa: PLC0415
         from reflectloop.verification.evidence_chain import write_receipt  # noqa: PLC0415
 
-        said = junit_sarif.pretty({"envelope": envelope.model_dump(mode="json"), "data": as_data(found)})
-        files.write_atomic(self.folder / "verdict.json", said)
-        facts = about(found, self.run_id, None) | {remembered.CONDITIONS: conditions}
+        document = junit_sarif.pretty({"envelope": envelope.model_dump(mode="json"), "data": as_data(verdict)})
+        files.write_atomic(self.folder / "verdict.json", document)
+        facts = about(verdict, self.run_id, None) | {remembered.CONDITIONS: conditions}
         write_receipt(self.folder, chain, facts, [self.patch_name, "verdict.json"])
 
     def _clear_away(self) -> None:
@@ -399,10 +400,10 @@ class Verification:
 
 
 def _commit(git: Git, name: str) -> str:
-    found = git.attempt("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-    if found.code:
+    result = git.attempt("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    if result.code:
         raise InvalidInput(f"there is no commit {name!r} here", next_step="git log --oneline")
-    return os.fsdecode(found.stdout).strip()
+    return os.fsdecode(result.stdout).strip()
 
 
 @dataclass(frozen=True)
@@ -538,56 +539,56 @@ def detected(start: Path, caller: Mapping[str, str]) -> list[DetectedCheck]:
     return [detect.resolve(check, root, caller) for check in checks]
 
 
-def as_error(found: Verdict, run_id: str) -> ReflectloopError | None:
+def as_error(verdict: Verdict, run_id: str) -> ReflectloopError | None:
     """Return the error of a verdict that is not PASS."""
-    said = [
-        decisions.GateReason(one.decision, "sealed", one.text, finding=one.finding, unjudged=one.unjudged)
-        for one in found.reasons
+    reasons = [
+        decisions.GateReason(reason.decision, "sealed", reason.text, finding=reason.finding, unjudged=reason.unjudged)
+        for reason in verdict.reasons
     ]
-    next_step = next_command.after_verdict(found.outcome, run_id)
-    return decisions.as_error(decisions.make_ruling(Gate.PROOF, said), next_step)
+    next_step = next_command.after_verdict(verdict.outcome, run_id)
+    return decisions.as_error(decisions.make_ruling(Gate.PROOF, reasons), next_step)
 
 
-def as_data(found: Verdict) -> dict[str, Any]:
+def as_data(verdict: Verdict) -> dict[str, Any]:
     from reflectloop.engine.gating import verdict_export  # noqa: PLC0415
 
     return {
-        "decision": str(found.decision),
-        "outcome": str(found.outcome),
-        "level": found.level,
-        "track": str(found.track) if found.track else None,
-        "reasons": [_reason_data(reason) for reason in found.reasons],
-        "approved": [{**_reason_data(item.reason), "approval": item.approval} for item in found.approved],
-        "findings": [finding._asdict() for finding in found.findings],
-        "faults": [fault._asdict() for fault in verdict_export.check_faults(found)],
-        "comparison": {name: list(names) for name, names in found.comparison._asdict().items()},
+        "decision": str(verdict.decision),
+        "outcome": str(verdict.outcome),
+        "level": verdict.level,
+        "track": str(verdict.track) if verdict.track else None,
+        "reasons": [_reason_data(reason) for reason in verdict.reasons],
+        "approved": [{**_reason_data(item.reason), "approval": item.approval} for item in verdict.approved],
+        "findings": [finding._asdict() for finding in verdict.findings],
+        "faults": [fault._asdict() for fault in verdict_export.check_faults(verdict)],
+        "comparison": {name: list(names) for name, names in verdict.comparison._asdict().items()},
         "checks": [
             {
-                "name": one.check.name,
-                "kind": one.check.kind,
-                "why": one.check.reason,
-                "left_out": one.left_out or None,
-                "base": _result(one.base) if one.base else None,
-                "sealed": _result(one.sealed),
+                "name": compared.check.name,
+                "kind": compared.check.kind,
+                "why": compared.check.reason,
+                "left_out": compared.left_out or None,
+                "base": _result(compared.base) if compared.base else None,
+                "sealed": _result(compared.sealed),
             }
-            for one in found.checks
+            for compared in verdict.checks
         ],
         "own_tests": [
             {
-                "check": one.check,
-                "red_then_green": list(one.red_then_green),
-                "failing": list(one.failing),
-                "on_base": _result(one.on_base),
-                "on_patch": _result(one.on_patch),
+                "check": tests.check,
+                "red_then_green": list(tests.red_then_green),
+                "failing": list(tests.failing),
+                "on_base": _result(tests.on_base),
+                "on_patch": _result(tests.on_patch),
             }
-            for one in found.own
+            for tests in verdict.own
         ],
-        "strength": found.strength._asdict() if found.strength else None,
-        "named_checks": [one._asdict() for one in found.named],
-        "base_tree": found.base_tree,
-        "tree": found.tree,
-        "sealed_tree": found.sealed_tree,
-        "restored": list(found.restored),
+        "strength": verdict.strength._asdict() if verdict.strength else None,
+        "named_checks": [check._asdict() for check in verdict.named],
+        "base_tree": verdict.base_tree,
+        "tree": verdict.tree,
+        "sealed_tree": verdict.sealed_tree,
+        "restored": list(verdict.restored),
     }
 
 
@@ -608,23 +609,23 @@ def _reason_data(reason: VerdictReason) -> dict[str, Any]:
 
 def _result(result: Any) -> dict[str, Any]:  # noqa: ANN401
     """Without the outcome of every test: there may be thousands, and the comparison names those that matter."""
-    said: dict[str, Any] = result.model_dump(mode="json", exclude={"tests"})
-    return {**said, "details": said["details"][:50]}
+    data: dict[str, Any] = result.model_dump(mode="json", exclude={"tests"})
+    return {**data, "details": data["details"][:50]}
 
 
-def about(found: Verdict, run_id: str, plan_hash: str | None) -> dict[str, Any]:
+def about(verdict: Verdict, run_id: str, plan_hash: str | None) -> dict[str, Any]:
     """Return the facts of a receipt besides its hashes."""
     return {
         "run_id": run_id,
-        "decision": str(found.decision),
-        "outcome": str(found.outcome),
-        "approvals": [approval_data(item) for item in found.approved],
-        "level": found.level,
-        "track": str(found.track) if found.track else None,
-        "base_tree": found.base_tree,
-        "tree": found.tree,
-        "sealed_tree": found.sealed_tree,
+        "decision": str(verdict.decision),
+        "outcome": str(verdict.outcome),
+        "approvals": [approval_data(item) for item in verdict.approved],
+        "level": verdict.level,
+        "track": str(verdict.track) if verdict.track else None,
+        "base_tree": verdict.base_tree,
+        "tree": verdict.tree,
+        "sealed_tree": verdict.sealed_tree,
         "plan_hash": plan_hash,
-        "reasons": [secrets.current_detector().redact(reason.text) for reason in found.reasons],
+        "reasons": [secrets.current_detector().redact(reason.text) for reason in verdict.reasons],
         "finished": clock.stamp(clock.now()),
     }

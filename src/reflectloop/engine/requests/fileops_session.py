@@ -141,10 +141,10 @@ class _Opening:
         self.config = config.load(self.folders.root)
         secrets.use_detector(secrets.detector_for(self.config.secrets, self.folders.root))
         latch.refuse_if_stopped(self.folders.own)
-        found = project.open_project(self.folders.root)
-        store = open_store(found, self.config.workspace)
-        applying.undo_killed(found, store, self.folders.scratch)
-        base = snapshot.take_snapshot(found, store, self.folders.scratch)
+        opened = project.open_project(self.folders.root)
+        store = open_store(opened, self.config.workspace)
+        applying.undo_killed(opened, store, self.folders.scratch)
+        base = snapshot.take_snapshot(opened, store, self.folders.scratch)
         progress = self._progress(base.tree)
         asked = (self.config.box.isolation, self.target.isolation or Isolation.NONE, progress.floor)
         floor = max(asked, key=lambda level: level.rank)
@@ -153,11 +153,11 @@ class _Opening:
         tree = progress.tree if log.has(progress.tree) else base.tree
         self.tree = log.begin(progress.task, progress.base, tree, progress.named)
         self.space = checkout.create(
-            found,
+            opened,
             store,
             base._replace(tree=self.tree),
             name=self.run_id,
-            root=checkout.sandbox_root(found, self.target.sandbox_root or self.config.workspace.root),
+            root=checkout.sandbox_root(opened, self.target.sandbox_root or self.config.workspace.root),
             carry=self.config.workspace,
             mounted=level.mounted,
             bound=level.by == "bubblewrap",
@@ -175,7 +175,7 @@ class _Opening:
             self.ops.notes.append(
                 "the task or the project changed since the last request: this one starts from its present state"
             )
-        self.second = SecondWorkspace(found, store, base, self.config, self.ops)
+        self.second = SecondWorkspace(opened, store, base, self.config, self.ops)
         return FileopsSession(self.folders, self.config, self.ops, log, domain, floor, self.second.open)
 
     def _refuse_editable(self, space: Workspace, level: IsolationLevel) -> None:

@@ -90,9 +90,9 @@ class RequestLog:
 
     def recall(self, request_id: str) -> StoredResponse | None:
         try:
-            said = json.loads(self._path(request_id).read_bytes())
-            if said["number"] <= self.now.number:
-                return StoredResponse(said["content"], Response.model_validate(said["response"]))
+            stored = json.loads(self._path(request_id).read_bytes())
+            if stored["number"] <= self.now.number:
+                return StoredResponse(stored["content"], Response.model_validate(stored["response"]))
         except (OSError, ValueError, KeyError, TypeError, ValidationError):
             pass
         return None
@@ -107,13 +107,13 @@ class RequestLog:
         if any(op.op.startswith("triflow_") for op in request.ops):
             self.now = self.now._replace(stands=self._stands())
         tree = self._kept_tree()
-        said = {
+        stored = {
             "number": number,
             "content": request.hash,
             "tree": tree,
             "response": response.as_json(),
         }
-        files.write_atomic(self._path(request.id), files.json_text(said, indent=None) + "\n")
+        files.write_atomic(self._path(request.id), files.json_text(stored, indent=None) + "\n")
         counts = {**self.now.failures, request.purpose: count_failures(self.failures(request.purpose), response)}
         self.now = self.now._replace(tree=tree, number=number, failures=counts, ran=self._ran(response, tree))
         self._point()
@@ -187,9 +187,9 @@ class RequestLog:
 
     def _read(self) -> _Now:
         try:
-            said: dict[str, Any] = json.loads((self._folder / _POINTER).read_bytes())
-            if said.pop("owner") == self._owner():
-                return _Now(**said)
+            stored: dict[str, Any] = json.loads((self._folder / _POINTER).read_bytes())
+            if stored.pop("owner") == self._owner():
+                return _Now(**stored)
         except (OSError, ValueError, KeyError, TypeError):
             pass
         return _Now()

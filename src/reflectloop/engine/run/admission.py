@@ -41,10 +41,10 @@ def refuse_agents(loaded: LoadedPlan, settings: config.Config, caller: Mapping[s
 def _refuse_unwell(name: str, settings: config.Config, caller: Mapping[str, str], root: Path) -> None:
     from reflectloop.agents import bind  # noqa: PLC0415 - most plans need no agent
 
-    found = bind(name, settings, caller, root).probe()
-    if found.problem:
+    probed = bind(name, settings, caller, root).probe()
+    if probed.problem:
         raise AgentUnavailable(
-            f"agent {name}: {found.problem}", next_step=found.next_step, missing=(f"backend:{name}",)
+            f"agent {name}: {probed.problem}", next_step=probed.next_step, missing=(f"backend:{name}",)
         )
 
 
@@ -74,7 +74,7 @@ def refuse_causeless(task: Task | None, reason: str | None) -> None:
         return
     from reflectloop.gates import attempt_limits  # noqa: PLC0415 - most tasks were never judged
 
-    for subject in {str(one["subject"]) for one in task.gated}:
+    for subject in {str(decision["subject"]) for decision in task.gated}:
         past = attempt_limits.of_journal(task.gated, subject)
         if attempt_limits.needs_root_cause(past):
             raise Latched(
@@ -93,7 +93,7 @@ def refuse_commands(loaded: LoadedPlan, rules: CommandPolicy, done: Collection[s
             f"the command policy refuses {len(refused)} command(s) of the plan",
             next_step=f'write them otherwise; or, if meant: [policy] allow = ["{first}"] in {config.NAME}, '
             "then: reflectloop trust",
-            faults=tuple(Fault(one.place, None, one.said, GateRejected.code) for one in refused),
+            faults=tuple(Fault(refusal.place, None, refusal.message, GateRejected.code) for refusal in refused),
         )
 
 
@@ -102,7 +102,7 @@ class RefusedCommand(NamedTuple):
     verdict: PolicyVerdict
 
     @property
-    def said(self) -> str:
+    def message(self) -> str:
         return f"{self.verdict.rule}: {self.verdict.reason}: {self.verdict.where[:_SHOWN]}"
 
 
@@ -126,10 +126,13 @@ def floor(settings: config.Config, request: RunRequest, loaded: LoadedPlan) -> I
     return max(asked, key=lambda level: level.rank)
 
 
-def refuse_doubtful(found: list[AddedSecret]) -> None:
+def refuse_doubtful(doubtful: list[AddedSecret]) -> None:
     """Refuse a patch that adds a possible secret: a person decides whether it is one."""
-    if found:
-        named = {f"{one.path}:{one.line} ({one.finding.rule}, fingerprint {one.finding.fingerprint})" for one in found}
+    if doubtful:
+        named = {
+            f"{secret.path}:{secret.line} ({secret.finding.rule}, fingerprint {secret.finding.fingerprint})"
+            for secret in doubtful
+        }
         raise GateRejected(
             f"the patch adds what may be a secret: {', '.join(sorted(named)[:_NAMED])}"
             + (f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""),

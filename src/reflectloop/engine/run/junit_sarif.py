@@ -70,8 +70,8 @@ def clean(text: str) -> str:
 
 def cleaned(document: dict[str, Any]) -> dict[str, Any]:
     """The same with nothing in it that is a secret."""
-    found: dict[str, Any] = json.loads(secrets.current_detector().redact(json.dumps(document)))
-    return found
+    redacted: dict[str, Any] = json.loads(secrets.current_detector().redact(json.dumps(document)))
+    return redacted
 
 
 def pretty(document: dict[str, Any]) -> str:
@@ -89,7 +89,7 @@ def sarif(plan_path: str | None, steps: list[StepResult], error: ReflectloopErro
         ]
         if not results:
             results = [place(error.code, error.message, plan_path, None)]
-    used = {found["ruleId"] for found in results}
+    used = {result["ruleId"] for result in results}
     rules = [{"id": cls.code, "shortDescription": {"text": cls.when}} for cls in published() if cls.code in used]
     driver = {"name": "reflectloop", "version": reflectloop.__version__, "rules": rules}
     return as_sarif(driver, results)
@@ -106,10 +106,10 @@ def as_sarif(driver: dict[str, Any], results: list[dict[str, Any]]) -> str:
 
 
 def place(code: str, message: str, path: str | None, line: int | None, level: str = "error") -> dict[str, Any]:
-    found: dict[str, Any] = {"ruleId": code, "level": level, "message": {"text": message}}
+    result: dict[str, Any] = {"ruleId": code, "level": level, "message": {"text": message}}
     if path:
         where: dict[str, Any] = {"artifactLocation": {"uri": path}}
         if line:
             where["region"] = {"startLine": line}
-        found["locations"] = [{"physicalLocation": where}]
-    return found
+        result["locations"] = [{"physicalLocation": where}]
+    return result

@@ -38,7 +38,7 @@ class FixTools(NamedTuple):
 def shelves_of(folders: Folders) -> tuple[LessonDir, ...]:
     """Return the lesson folders that exist, the project's first."""
     every = (lesson_scopes.project_dir(folders), lesson_scopes.user_dir())
-    return tuple(one for one in every if one.folder.is_dir())
+    return tuple(shelf for shelf in every if shelf.folder.is_dir())
 
 
 def executable(lesson: Lesson) -> bool:
@@ -53,13 +53,21 @@ def try_fixes(broken: FailedStep, means: FixTools, first: FailureRecord) -> Step
 
 def fixes(shelves: Sequence[LessonDir], signature: str) -> list[Lesson]:
     """Return the fixes that may be tried against this failure: the project's first, the most successful first."""
-    found = [one for shelf in shelves for one in lesson_recall.known_fixes([shelf], signature) if executable(one)]
-    return [one for one in found if not any(_contradicts(shelf, one) for shelf in shelves if shelf.scope != one.scope)]
+    known = [
+        lesson for shelf in shelves for lesson in lesson_recall.known_fixes([shelf], signature) if executable(lesson)
+    ]
+    return [
+        lesson
+        for lesson in known
+        if not any(_contradicts(shelf, lesson) for shelf in shelves if shelf.scope != lesson.scope)
+    ]
 
 
 def _contradicts(shelf: LessonDir, lesson: Lesson) -> bool:
     """Within a scope that is a conflict already; a word against it in the other one counts as much."""
-    return any(lesson.id in one.contradicts and one.status != "retired" for one in lesson_store.read(shelf).lessons)
+    return any(
+        lesson.id in other.contradicts and other.status != "retired" for other in lesson_store.read(shelf).lessons
+    )
 
 
 class _Ran(NamedTuple):
@@ -92,7 +100,7 @@ class _Mending:
             if now is None:
                 break
             met = now
-        return self._told()
+        return self._finished()
 
     def _next(self, signature: str) -> Lesson | None:
         try:
@@ -100,12 +108,12 @@ class _Mending:
         except (ReflectloopError, OSError) as fault:  # how a run ends does not depend on what can be read up
             self.means.show.warning(self.broken.step.id, f"known fixes could not be looked up: {fault}")
             return None
-        return next((one for one in known if one.id not in self.tried), None)
+        return next((fix for fix in known if fix.id not in self.tried), None)
 
     def _refusal(self, fix: Lesson) -> str:
         rules = self.means.policy().in_workspace
         verdicts = (rules.judge(command) for command in fix.commands)
-        return next((f"{one.rule}: {one.reason}" for one in verdicts if not one.allowed), "")
+        return next((f"{verdict.rule}: {verdict.reason}" for verdict in verdicts if not verdict.allowed), "")
 
     def _attempt(self, fix: Lesson, met: FailureRecord) -> FailureRecord | None:
         """Try one fix. Return the failure that is left, or None if there is nothing more to try."""
@@ -137,8 +145,8 @@ class _Mending:
     def _apply(self, fix: Lesson) -> _Ran:
         """From the tree before the step: what helped so far, then this."""
         self.broken.box.workspace.step_back(self.broken.before)
-        for one in self.helping:
-            earlier = self._carry_out(one)
+        for helped in self.helping:
+            earlier = self._carry_out(helped)
             if earlier.trouble or earlier.stopped:
                 return earlier._replace(stopped=True)  # not this one's doing
         return self._carry_out(fix)
@@ -207,7 +215,7 @@ class _Mending:
             tried=clock.stamp(clock.now()),
         )
 
-    def _told(self) -> StepResult:
+    def _finished(self) -> StepResult:
         space, result = self.broken.box.workspace, self.result
         if space.tree != result.tree:
             space.step_back(result.tree)  # what did not help is not left lying about
@@ -218,35 +226,35 @@ class _Mending:
 
     def _settled(self, result: StepResult) -> Iterator[FixAttempt]:
         """A fix that replaced one failure by another counts as successful if the step passes in the end."""
-        for one in self.tried.values():
-            yield one._replace(outcome="worked") if one.outcome == "other" and result.success else one
+        for attempt in self.tried.values():
+            yield attempt._replace(outcome="worked") if attempt.outcome == "other" and result.success else attempt
 
 
 def known(folders: Folders, record: FailureRecord) -> list[dict[str, object]]:
     """Fixes of this failure as a card carries them; those found by their words alone, or in dispute, are never run."""
     shelves = shelves_of(folders)
-    usable = {one.id for one in fixes(shelves, record.signature)}
-    found: dict[str, dict[str, object]] = {}
+    usable = {fix.id for fix in fixes(shelves, record.signature)}
+    shown: dict[str, dict[str, object]] = {}
     for shelf in shelves:
-        for one in lesson_store.by_mark(shelf, record.signature):
-            if one.kind == "failfix" and one.status != "retired":
-                found.setdefault(one.id, _shown(one, "signature", executable=one.id in usable))
+        for lesson in lesson_store.by_mark(shelf, record.signature):
+            if lesson.kind == "failfix" and lesson.status != "retired":
+                shown.setdefault(lesson.id, _shown(lesson, "signature", executable=lesson.id in usable))
     cause = record.diagnosis.root_cause if record.diagnosis else ""
-    for one in lesson_recall.recall(shelves, "failure", f"{cause} {record.log_excerpt[-_LONGEST:]}").lessons[:_NEAR]:
-        found.setdefault(one.id, _shown(one, "words", executable=False))
-    return list(found.values())
+    for lesson in lesson_recall.recall(shelves, "failure", f"{cause} {record.log_excerpt[-_LONGEST:]}").lessons[:_NEAR]:
+        shown.setdefault(lesson.id, _shown(lesson, "words", executable=False))
+    return list(shown.values())
 
 
-def _shown(one: Lesson, match: str, *, executable: bool) -> dict[str, object]:
+def _shown(lesson: Lesson, match: str, *, executable: bool) -> dict[str, object]:
     return {
-        "id": one.id,
-        "title": one.title,
-        "fix": one.fix or "; ".join(one.commands),
-        "commands": list(one.commands),
-        "worked": one.worked,
-        "failed": one.failed,
+        "id": lesson.id,
+        "title": lesson.title,
+        "fix": lesson.fix or "; ".join(lesson.commands),
+        "commands": list(lesson.commands),
+        "worked": lesson.worked,
+        "failed": lesson.failed,
         "executable": executable,
-        "status": one.status,
-        "scope": one.scope,
+        "status": lesson.status,
+        "scope": lesson.scope,
         "match": match,
     }

@@ -45,8 +45,8 @@ class LessonHooks:
 
         known = [signature for signature, steps in self._in.met.items() if step.id in steps]
         self._warned[step.id] = warned = warnings.warnings_for(self._in.folders, step, known, self._in.show.warning)
-        for one in warned:
-            self._in.show.warning(step.id, f"{one.risk}: {one.mitigation}")
+        for warning in warned:
+            self._in.show.warning(step.id, f"{warning.risk}: {warning.mitigation}")
 
     def try_fixes(self, broken: FailedStep) -> StepResult:
         """A step that failed is met with what helped before."""

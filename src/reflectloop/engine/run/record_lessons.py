@@ -106,7 +106,7 @@ def _change(run: PreparedRun, failed: RunState) -> str:
     if failed.plan_hash != run.plan.hash:
         return "; ".join(_plan_changes(_plan_then(run, failed), run.plan))
     if failed.base_tree != run.base.tree:
-        names = [one.path for one in patch.touched_files(run.store.git(), failed.base_tree, run.base.tree)]
+        names = [file.path for file in patch.touched_files(run.store.git(), failed.base_tree, run.base.tree)]
         return f"the project was changed: {', '.join(names[:_SHOWN])}" if names else ""
     return run.request.retry_reason or ""
 
@@ -134,4 +134,4 @@ def _plan_changes(before: Plan | None, now: Plan) -> Iterator[str]:
 
 
 def _commands(step: Step) -> str:
-    return "`" + "; ".join(command_text(one) for one in step.commands) + "`"
+    return "`" + "; ".join(command_text(command) for command in step.commands) + "`"

@@ -91,12 +91,12 @@ def _end_pause(folders: Folders, task: Task, run: RunState) -> None:
 
 def plan_of(folder: RunFolder) -> Path:
     """The plan as it was when the run began."""
-    found = sorted(folder.path.glob("plan.*"))
-    if not found:
+    plans = sorted(folder.path.glob("plan.*"))
+    if not plans:
         raise StateDamaged(
             f"the plan of {folder.run_id} is not in {folder.path}", next_step="reflectloop run PLAN --new"
         )
-    return found[0]
+    return plans[0]
 
 
 _MARK = b"[REDACTED"
@@ -210,21 +210,21 @@ def results(plan: Plan, run: RunState, logs: Path) -> list[StepResult]:
     """The steps that came to their end, as they were told when they did; in the order of the journal."""
     titles = {step.id: step.title for step in plan.steps}
     ended = [step.ended for step in map(run.steps.__getitem__, run.order) if step.ended]
-    return [_result(one, titles.get(one.step_id, ""), logs, _fixes(run, one.step_id)) for one in ended]
+    return [_result(step, titles.get(step.step_id, ""), logs, _fixes(run, step.step_id)) for step in ended]
 
 
 def _fixes(run: RunState, step_id: str) -> tuple[FixAttempt, ...]:
-    return tuple(tried(one) for one in run.fixes if one["step_id"] == step_id)
+    return tuple(fix_attempt(fix) for fix in run.fixes if fix["step_id"] == step_id)
 
 
-def kept(fix: FixAttempt) -> dict[str, Any]:
-    """A fix that was tried as the journal keeps it."""
+def fix_record(fix: FixAttempt) -> dict[str, Any]:
+    """Return a fix that was tried as the journal stores it."""
     return {name: list(value) if isinstance(value, tuple) else value for name, value in fix._asdict().items()}
 
 
-def tried(said: Json) -> FixAttempt:
-    """Back from there."""
-    fields = {name: tuple(value) if isinstance(value, list) else value for name, value in said.items()}
+def fix_attempt(stored: Json) -> FixAttempt:
+    """Return the fix that `fix_record` stored."""
+    fields = {name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()}
     return FixAttempt(**{name: fields[name] for name in FixAttempt._fields})  # type: ignore[arg-type]
 
 
@@ -238,7 +238,7 @@ def _result(ended: StepFinished, title: str, logs: Path, fixes: tuple[FixAttempt
         tree=ended.tree,
         changed=ended.changed,
         logs=written,
-        checks=tuple(_check(one, logs) for one in ended.checks),
+        checks=tuple(_check(check, logs) for check in ended.checks),
         error_code=ended.error_code,
         reason=ended.reason,
         command=ended.command,
@@ -248,22 +248,22 @@ def _result(ended: StepFinished, title: str, logs: Path, fixes: tuple[FixAttempt
 
 
 def _logs_of(step_id: str, logs: Path) -> list[Path]:
-    found = [path for path in logs.glob(f"{step_id}.*.log") if path.name[len(step_id) + 1 : -4].isdigit()]
-    return sorted(found, key=lambda path: int(path.name[len(step_id) + 1 : -4]))
+    written = [path for path in logs.glob(f"{step_id}.*.log") if path.name[len(step_id) + 1 : -4].isdigit()]
+    return sorted(written, key=lambda path: int(path.name[len(step_id) + 1 : -4]))
 
 
-def said(check: CheckResult) -> Json:
-    """A check's outcome as the journal keeps it."""
-    kept: Json = check._asdict()
+def check_record(check: CheckResult) -> Json:
+    """Return the outcome of a check as the journal stores it."""
+    fields: Json = check._asdict()
     return {
-        **kept,
+        **fields,
         "log": check.log.name if check.log else None,
         "reason": secrets.current_detector().redact(check.reason),
     }
 
 
-def _check(kept: Json, logs: Path) -> CheckResult:
-    fields = {name: value for name, value in kept.items() if name in CheckResult._fields}
+def _check(stored: Json, logs: Path) -> CheckResult:
+    fields = {name: value for name, value in stored.items() if name in CheckResult._fields}
     log = fields.get("log")
     doubtful = fields.get("doubtful")
     fields |= {

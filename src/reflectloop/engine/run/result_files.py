@@ -113,7 +113,7 @@ def blocker_body(
         "failure": record.as_data(),
         "times_seen": times_seen,
         "known_fixes": known_fixes,
-        "fixes_tried": [_fix(one) for step in steps for one in step.fixes],
+        "fixes_tried": [_fix(fix) for step in steps for fix in step.fixes],
         "run_id": run_id,
         "steps_completed": sum(step.success for step in steps),
         "steps_total": total,

@@ -114,8 +114,8 @@ class Scheduler:
         self.results.append(result)
         if result.success:
             self.done.add(result.id)
-        for one in result.fixes:
-            self.journal.append(events.FixTried(run_id=self.run_id, step_id=result.id, **recovery.kept(one)))
+        for fix in result.fixes:
+            self.journal.append(events.FixTried(run_id=self.run_id, step_id=result.id, **recovery.fix_record(fix)))
         self.journal.append(
             events.StepFinished(
                 run_id=self.run_id,
@@ -128,7 +128,7 @@ class Scheduler:
                 reason=secrets.current_detector().redact(result.reason),
                 command=secrets.current_detector().redact(result.command),
                 changed=result.changed,
-                checks=[recovery.said(check) for check in result.checks],
+                checks=[recovery.check_record(check) for check in result.checks],
             )
         )
         self.loop.settle(result)
@@ -243,7 +243,7 @@ class _Batches:
             self.tree = applying.merge(self.work.main.store, base=base, ours=self.tree, theirs=result.tree, by=git)
         except ApplyConflict as conflict:
             names = set(conflict.missing)
-            others = [one.id for one in self.work.results if one.success and names & self._touched(base, one.tree)]
+            others = [step.id for step in self.work.results if step.success and names & self._touched(base, step.tree)]
             reason = f"changes the same lines as step {', '.join(others)}: {', '.join(sorted(names)[:10])}"
             reason += "; let one depend on the other"
             return result._replace(error_code=StepFailed.code, reason=reason, exit_code=1)

@@ -49,5 +49,5 @@ def note_steps(chain: Chain, steps: Iterable[StepResult], base: str, plan_hash: 
 
 
 def _add(chain: Chain, claim: str, **seen: object) -> None:
-    said = {"claim": secrets.current_detector().redact(claim), "level": "L2", "command": (), "started": ""}
-    chain.add(EvidenceRecord.model_validate({**said, **seen}))
+    record = {"claim": secrets.current_detector().redact(claim), "level": "L2", "command": (), "started": ""}
+    chain.add(EvidenceRecord.model_validate({**record, **seen}))

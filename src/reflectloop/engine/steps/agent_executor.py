@@ -37,7 +37,7 @@ class AgentTask(NamedTuple):
     before: str  # the tree it begins with
     failed_trees: Collection[str]
     failed: tuple[FailedAttempt, ...] = ()
-    told: str = ""  # the brief of the task; else the prompt is made from the fields above
+    task_brief: str = ""  # the brief of the task; else the prompt is made from the fields above
 
     @property
     def role(self) -> Role:
@@ -72,13 +72,13 @@ def ask(pool: AgentPool, act: Act, task: AgentTask) -> AgentAnswer:
             question = claim.question or claim.reason or "it asks, and does not say what"
             return AgentAnswer(claim, AgentProblem(NeedsInput.code, f"asks: {question}"))
         case control:
-            said = claim.reason or claim.summary or f"the agent says {control}"
-            return AgentAnswer(claim, AgentProblem(StepFailed.code, f"{control}: {said}"))
+            reason = claim.reason or claim.summary or f"the agent says {control}"
+            return AgentAnswer(claim, AgentProblem(StepFailed.code, f"{control}: {reason}"))
 
 
 def _prompt(pool: AgentPool, task: AgentTask) -> str:
-    if task.told:
-        return prompts.continue_task(task.told, task.request, again=bool(task.failed))
+    if task.task_brief:
+        return prompts.continue_task(task.task_brief, task.request, again=bool(task.failed))
     signature = next((attempt.failure.signature for attempt in reversed(task.failed) if attempt.failure), "")
     about = f"{task.brief.title} {task.brief.details}".strip()
     advice = planner_context.advice(pool.root, "failure" if signature else "step", about, signature)

@@ -34,14 +34,14 @@ def by(hands: OpsContext, *, writable: bool, tools: Sequence[str] = ()) -> Act:
         errors = tuple(not_permitted(tools, ops))
         if errors:
             return Response(id=new_id(), status="validation_error", errors=errors)
-        said = {
+        request = {
             "proto": PROTO,
             "id": new_id(),
             "purpose": "execute_step",
             "ops": list(ops),
             "report": {"commandOutputs": "always"},
         }
-        return execute.answer(json.dumps(said).encode(), own)
+        return execute.answer(json.dumps(request).encode(), own)
 
     return act
 

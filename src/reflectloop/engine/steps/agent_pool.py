@@ -156,8 +156,8 @@ class AgentPool:
         if not isinstance(outcome, ToolFailure) and isinstance(outcome.value, ReflectloopError):
             raise outcome.value
         if isinstance(outcome, ToolFailure):
-            said = outcome.failure.log_excerpt or outcome.failure.code
-            reply = Reply("error", reason=f"agent {name} as {call.role}: {said.strip()}")
+            printed = outcome.failure.log_excerpt or outcome.failure.code
+            reply = Reply("error", reason=f"agent {name} as {call.role}: {printed.strip()}")
         else:
             reply = outcome.value
         _write(call.folder / f"{stem}.reply.json", reply)
@@ -199,10 +199,10 @@ class AgentPool:
     def _backend(self, name: str) -> Backend:
         if name not in self._bound:
             backend = bind(name, self.settings, self.caller, self.root)
-            found = backend.probe()
-            if found.problem:
+            probed = backend.probe()
+            if probed.problem:
                 raise AgentUnavailable(
-                    f"agent {name}: {found.problem}", next_step=found.next_step, missing=(f"backend:{name}",)
+                    f"agent {name}: {probed.problem}", next_step=probed.next_step, missing=(f"backend:{name}",)
                 )
             self._bound[name] = backend
         return self._bound[name]
@@ -252,10 +252,12 @@ class AgentPool:
         space = self.box.workspace
         if not inside or not self.origin:
             return
-        changed = [Path(one.path) for one in patch.touched_files(space.git(), self.origin, space.record().tree)]
+        changed = [Path(file.path) for file in patch.touched_files(space.git(), self.origin, space.record().tree)]
         for program in inside:
             beside = program.parent
-            hit = next((one for one in changed if one == program or (beside != Path() and beside in one.parents)), None)
+            hit = next(
+                (path for path in changed if path == program or (beside != Path() and beside in path.parents)), None
+            )
             if hit:
                 raise GateRejected(
                     f"the change rewrites {hit}, and {program} plays the {role}",
@@ -268,7 +270,7 @@ class AgentPool:
         now = space.record(thorough=True).tree
         if now == before:
             return []
-        names = [str(one) for one in patch.touched_files(space.git(), before, now)]
+        names = [str(file) for file in patch.touched_files(space.git(), before, now)]
         space.reset_to(before)
         return names
 
@@ -339,5 +341,5 @@ class _Unwell(ToolError):
 
 
 def _write(path: Path, reply: Reply) -> None:
-    said = {**reply._asdict(), "usage": reply.usage._asdict(), "raw_log": str(reply.raw_log) if reply.raw_log else None}
-    files.write_atomic(path, secrets.current_detector().redact(json.dumps(said, indent=2, ensure_ascii=False)) + "\n")
+    data = {**reply._asdict(), "usage": reply.usage._asdict(), "raw_log": str(reply.raw_log) if reply.raw_log else None}
+    files.write_atomic(path, secrets.current_detector().redact(json.dumps(data, indent=2, ensure_ascii=False)) + "\n")

@@ -31,8 +31,8 @@ class AttemptHistory(NamedTuple):
     asked: str = ""  # by a review, of the next attempt
     design: StepDesign | None = None
 
-    def plus(self, one: FailedAttempt, tree: str, asked: str = "") -> AttemptHistory:
-        return self._replace(tried=(*self.tried, one), trees=self.trees | {tree} - {""}, asked=asked)
+    def plus(self, attempt: FailedAttempt, tree: str, asked: str = "") -> AttemptHistory:
+        return self._replace(tried=(*self.tried, attempt), trees=self.trees | {tree} - {""}, asked=asked)
 
 
 class _StoredAttempt(BaseModel):
@@ -49,20 +49,20 @@ class _StoredAttempt(BaseModel):
     learnt: str = ""
     failure: FailureRecord | None = None
 
-    def told(self, number: int) -> FailedAttempt:
+    def failed_attempt(self, number: int) -> FailedAttempt:
         return FailedAttempt(number, self.approach, self.why, self.failure, self.output, self.diff, self.learnt)
 
 
-def keep(folder: Path, one: FailedAttempt, tree: str, asked: str) -> None:
+def keep(folder: Path, attempt: FailedAttempt, tree: str, asked: str) -> None:
     stored = _StoredAttempt(
-        why=one.why,
-        approach=one.approach,
-        output=one.output,
-        diff=one.diff,
+        why=attempt.why,
+        approach=attempt.approach,
+        output=attempt.output,
+        diff=attempt.diff,
         tree=tree,
         asked=asked,
-        learnt=one.learnt,
-        failure=one.failure,
+        learnt=attempt.learnt,
+        failure=attempt.failure,
     )
     text = json.dumps(stored.model_dump(mode="json", by_alias=True), indent=2, ensure_ascii=False)
     files.write_atomic(folder / _FILE, secrets.current_detector().redact(text) + "\n")
@@ -74,14 +74,14 @@ def recall(folder: Path, step: StepState) -> AttemptHistory:
     for number in range(1, step.attempts + 1):
         stored = _stored_attempt(folder, number)
         if stored:
-            past = past.plus(stored.told(number), stored.tree if number > step.forgiven else "", stored.asked)
+            past = past.plus(stored.failed_attempt(number), stored.tree if number > step.forgiven else "", stored.asked)
     return past
 
 
 def read_attempt(folder: Path, number: int) -> FailedAttempt | None:
     """Return one failed attempt at a step; None if it is not stored."""
     stored = _stored_attempt(folder, number)
-    return stored.told(number) if stored else None
+    return stored.failed_attempt(number) if stored else None
 
 
 def _stored_attempt(folder: Path, number: int) -> _StoredAttempt | None:

@@ -34,22 +34,22 @@ def _without_retriever(space: Workspace, text: str) -> str:
     """Return names of files, and lines with words of the text, where the retriever has no answer."""
     with safe_files.open_folder(space.repo, space.identity[2:]) as top:
         listed = read_ops.list_folder(ListDir(op="list_dir", depth=3, maxEntries=_MOST_FILES), top)
-        names = [str(one["path"]) for one in _entries(listed) if one.get("kind") == "file"]
-        found = list(_hits(top, text))
+        names = [str(entry["path"]) for entry in _entries(listed) if entry.get("kind") == "file"]
+        hits = list(_hits(top, text))
     parts = [
         prompts.quoted("files", "\n".join(names)) if names else "",
-        prompts.quoted("lines that hold words of it", "\n".join(found)) if found else "",
+        prompts.quoted("lines that hold words of it", "\n".join(hits)) if hits else "",
     ]
     return "\n\n".join(filter(None, parts))
 
 
 def _hits(top: safe_files.SafeFiles, text: str) -> Iterable[str]:
-    words = [one for one in dict.fromkeys(_WORD.findall(text)) if one.casefold() not in _COMMON]
+    words = [word for word in dict.fromkeys(_WORD.findall(text)) if word.casefold() not in _COMMON]
     left = _MOST_LINES
     for word in sorted(words, key=_weight)[:_MOST_WORDS]:
         op = Search(op="search", pattern=word, ignoreCase=True, maxResults=max(1, left // 2))
-        for one in _rows(read_ops.search(op, top), "matches"):
-            yield f"{one['path']}:{one['line']}: {one['text']}"
+        for match in _rows(read_ops.search(op, top), "matches"):
+            yield f"{match['path']}:{match['line']}: {match['text']}"
             left -= 1
         if left <= 0:
             return
@@ -65,8 +65,8 @@ def _entries(data: Mapping[str, object]) -> list[dict[str, object]]:
 
 
 def _rows(data: Mapping[str, object], name: str) -> list[dict[str, object]]:
-    found = data.get(name)
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    rows = data.get(name)
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
 
 
 def _failures(folders: Folders) -> Iterable[str]:

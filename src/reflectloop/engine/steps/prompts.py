@@ -206,7 +206,7 @@ def execute(work: StepBrief, code: str, request: dict[str, Any], tried: Sequence
         code,
         _request(request),
         _AGAIN if tried else "",
-        *(_attempt(one) for one in tried),
+        *(_attempt(attempt) for attempt in tried),
         _lessons(advice),
     )
 
@@ -220,22 +220,22 @@ def _request(request: dict[str, Any]) -> str:
     return quoted("request", json.dumps(request, indent=2, ensure_ascii=False))
 
 
-def _attempt(one: FailedAttempt) -> str:
-    found = one.failure
-    diagnosis = found.diagnosis if found else None
-    lines = [f"Attempt {one.number}: {one_line(one.why, _LONG_LINE)}"]
-    lines += [f"Approach then: {one_line(one.approach, _LONG_LINE)}"] if one.approach else []
-    lines += [f"Diagnosis: {found.category} / {found.needs}, class {found.error_class}"] if found else []
+def _attempt(attempt: FailedAttempt) -> str:
+    failure = attempt.failure
+    diagnosis = failure.diagnosis if failure else None
+    lines = [f"Attempt {attempt.number}: {one_line(attempt.why, _LONG_LINE)}"]
+    lines += [f"Approach then: {one_line(attempt.approach, _LONG_LINE)}"] if attempt.approach else []
+    lines += [f"Diagnosis: {failure.category} / {failure.needs}, class {failure.error_class}"] if failure else []
     lines += [f"Likely cause: {diagnosis.root_cause}. {diagnosis.suggestion}"] if diagnosis else []
-    lines += [f"Reflection: {one_line(one.learnt, _LONG_LINE)}"] if one.learnt else []
-    said = "\n".join(lines)
-    output = quoted(f"output of attempt {one.number}", one.output, 6_000) if one.output else ""
-    diff = quoted(f"change of attempt {one.number}, taken back", one.diff, 6_000) if one.diff else ""
-    return "\n\n".join(filter(None, (said, output, diff)))
+    lines += [f"Reflection: {one_line(attempt.learnt, _LONG_LINE)}"] if attempt.learnt else []
+    summary = "\n".join(lines)
+    output = quoted(f"output of attempt {attempt.number}", attempt.output, 6_000) if attempt.output else ""
+    diff = quoted(f"change of attempt {attempt.number}, taken back", attempt.diff, 6_000) if attempt.diff else ""
+    return "\n\n".join(filter(None, (summary, output, diff)))
 
 
 def _about(work: StepBrief) -> str:
-    said = [
+    parts = [
         quoted("goal of the whole plan", work.goal) if work.goal else "",
         quoted(f"step {work.step}", "\n\n".join(filter(None, (work.title, work.details)))),
         _list("It is done when:", work.done),
@@ -245,7 +245,7 @@ def _about(work: StepBrief) -> str:
         quoted("findings of the steps before", work.findings) if work.findings else "",
         quoted("what a person answered", work.answer) if work.answer else "",
     ]
-    return "\n\n".join(filter(None, said))
+    return "\n\n".join(filter(None, parts))
 
 
 def tools_rule(names: Sequence[str]) -> str:
@@ -259,14 +259,14 @@ def tools_rule(names: Sequence[str]) -> str:
 
 def research(work: StepBrief, failure: FailureRecord, output: str, code: str = "") -> str:
     """For a researcher: what stands in the way is not known here, and can perhaps be found out."""
-    said = failure.diagnosis
+    diagnosis = failure.diagnosis
     return _made(
         "reviewer",
         "An attempt at a step failed because something is not known or not there. Find out what: look at the project, "
         "its documentation and its tools. Answer in a few sentences that whoever does the step next can act on, and "
         "name your sources. Do not guess.",
         _about(work),
-        f"Likely cause by the rules: {said.root_cause}. {said.suggestion}" if said else "",
+        f"Likely cause by the rules: {diagnosis.root_cause}. {diagnosis.suggestion}" if diagnosis else "",
         quoted("output", output or failure.log_excerpt, 6_000),
         code,
     )
@@ -329,5 +329,7 @@ def review(work: StepBrief, diff: str, evidence: Sequence[str], *, whole: bool, 
 
 def requested_changes(items: Sequence[Item]) -> str:
     """Return what reviewers want changed, as text for the next attempt."""
-    lines = [f"{one.severity}: {one.place + ': ' if one.place else ''}{one.problem} {one.fix}".strip() for one in items]
+    lines = [
+        f"{item.severity}: {item.place + ': ' if item.place else ''}{item.problem} {item.fix}".strip() for item in items
+    ]
     return _list("The review asks for:", lines)

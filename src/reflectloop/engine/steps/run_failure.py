@@ -27,9 +27,9 @@ def of(
     log = printed.decode("utf-8", "replace")
     result = reports.judge(reports.read(printed), exit_code=step.exit_code or 1, log=log)
     says_enough = printed or exit_code_rules.is_signal(step.exit_code)
-    found = diagnosis.diagnose(printed, result, rules=_rules(settings, root), about=about) if says_enough else None
-    if found:
-        return found
+    record = diagnosis.diagnose(printed, result, rules=_rules(settings, root), about=about) if says_enough else None
+    if record:
+        return record
     # By the step's own code: what a whole run ends with may be that this was one time too many.
     named = diagnosis.bare(step.reason or error.message, about._replace(code=step.error_code))
     return diagnosis.bare(step.reason or error.message, about).model_copy(update={"signature": named.signature})

@@ -35,8 +35,8 @@ def plan_of(task: Task, run: RunState) -> Plan:
         known[name].model_copy(update={"verify": ()}) if name in skipped and dropped else known[name]
         for name in run.steps
     )
-    kept = {name: check for name, check in checks.items() if name not in dropped}
-    return first.model_copy(update={"steps": steps, "checks": kept})
+    left = {name: check for name, check in checks.items() if name not in dropped}
+    return first.model_copy(update={"steps": steps, "checks": left})
 
 
 def loaded(folders: Folders, task: Task, run: RunState) -> LoadedPlan:

@@ -379,7 +379,7 @@ def _differ(first: RepeatedCall | None, second: RepeatedCall | None) -> bool:
 
 
 def _all_differ(results: Sequence[RepeatedCall | None]) -> bool:
-    return all(_differ(one, other) for one, other in itertools.combinations(results, 2))
+    return all(_differ(first, other) for first, other in itertools.combinations(results, 2))
 
 
 def _may_hold_the_time(call: RecordedCall, on_base: RepeatedCall | None) -> bool:

@@ -35,9 +35,9 @@ def remaining(seen: Observation) -> list[AnswerPair]:
     for mark, origins in _marks(seen).items():
         near = [item for item in seen.telling if item.origin in origins]
         faulty = [item for item in near if _has(item.base, mark) and not _is_given(seen, item, mark)]
-        kept = [item for item in faulty if _has(item.patch, mark)]
-        if _LEAST_LEFT <= len(kept) < len(faulty) and len(kept) >= _SHARE_LEFT * len(faulty):
-            return kept
+        left = [item for item in faulty if _has(item.patch, mark)]
+        if _LEAST_LEFT <= len(left) < len(faulty) and len(left) >= _SHARE_LEFT * len(faulty):
+            return left
     return []
 
 
@@ -67,7 +67,7 @@ def _removed(wrong: str, mended: str) -> Iterator[Mark]:
 def _shared(left: str, right: str) -> int:
     """Return how many letters two texts begin with alike."""
     pairs = zip(left, right, strict=False)
-    return next((at for at, (one, other) in enumerate(pairs) if one != other), min(len(left), len(right)))
+    return next((at for at, (letter, other) in enumerate(pairs) if letter != other), min(len(left), len(right)))
 
 
 def _is_given(seen: Observation, item: AnswerPair, mark: Mark) -> bool:
