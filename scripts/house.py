@@ -28,7 +28,7 @@ BOUNDS = {
     "participles": 0,
     "riddles": 0.1,
     "variables": 4,
-    "asserts": 23,
+    "asserts": 7,
     "cycles": 0,
     "single": 175,
     "vitest": 4,

@@ -60,8 +60,13 @@ def diagnose(
     data: bytes | str, result: VerificationResult, *, rules: Rules | None = None, about: FailedCommand | None = None
 ) -> FailureRecord | None:
     """Return the record of a failure, or None if the result is ok. An unclear result counts as a failure."""
-    if result.ok:
-        return None
+    return None if result.ok else diagnose_failed(data, result, rules=rules, about=about)
+
+
+def diagnose_failed(
+    data: bytes | str, result: VerificationResult, *, rules: Rules | None = None, about: FailedCommand | None = None
+) -> FailureRecord:
+    """Return the record of a failure whose result is not ok."""
     about = about or FailedCommand()
     log_lines = lines.of(data)
     code = about.code or exit_code_rules.code_of(result)

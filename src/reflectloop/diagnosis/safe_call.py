@@ -114,16 +114,16 @@ def safe_call(
 ) -> Outcome:
     """Call a tool; if it fails, diagnose the failure, and retry or use another tool only as far as that is safe."""
     work = _Call(invoke, options or RetryOptions(), io or RetryIO(), idempotent=idempotent)
-    queue = [tool, *(options.fallbacks if options else ())]
-    outcome: Outcome | None = None
-    while queue:
-        outcome = work.call(queue.pop(0), params)
-        if isinstance(outcome, ToolSuccess) or outcome.failure.tool_error_type == ToolErrorType.PERMISSION:
-            break  # a missing permission must not be bypassed with another tool
+    queue = list(options.fallbacks) if options else []
+    outcome = work.call(tool, params)
+    # A missing permission must not be bypassed with another tool.
+    while isinstance(outcome, ToolFailure) and outcome.failure.tool_error_type != ToolErrorType.PERMISSION:
         named = work.reports[-1].corrective_action.fallback_tool
         if named and named not in work.tried and named not in queue:
             queue.insert(0, named)
-    assert outcome  # noqa: S101 - the queue starts with the tool itself
+        if not queue:
+            break
+        outcome = work.call(queue.pop(0), params)
     return outcome
 
 
@@ -188,8 +188,7 @@ class _Call:
         result = reports.judge(reports.read(text), exit_code=code or 1, timed_out=_late(fault), log=text, tool=None)
         about = FailedCommand(attempt=self._attempts, command=tool)
         failed = result if not result.ok else VerificationResult(ok=False, type="crashed", summary=text[:240])
-        failure = diagnosis.diagnose(text, failed, rules=self._options.rules, about=about)
-        assert failure  # noqa: S101 - the result is not ok
+        failure = diagnosis.diagnose_failed(text, failed, rules=self._options.rules, about=about)
         asked_s = fault.retry_after_s if isinstance(fault, ToolError) else None
         self._asked_s = asked_s if asked_s is not None else retry_after(text, self._io.now())
         failure = failure.model_copy(update={"exit_code": code})  # only a real exit code

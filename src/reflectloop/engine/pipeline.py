@@ -170,10 +170,10 @@ def _requested_plan(run: RequestedRun) -> Path | None:
 def reload(run: RequestedRun, point: ResumePoint) -> LoadedRun:
     """Read the plan that the run began with."""
     latch.refuse_if_stopped(run.folders.own)
-    if run.is_stepwise:
+    if point.plan is None:
         loaded = task_plan.loaded(run.folders, point.task, point.run)
     else:
-        loaded = recovery.plan_then(point, run.folders)
+        loaded = recovery.plan_then(point, point.plan, run.folders)
     done = [step.id for step in point.run.steps.values() if step.status in ("done", "skipped")]
     run.observer.begins(loaded, run.run_id, done)
     return extend(run, LoadedRun, loaded=loaded)

@@ -228,7 +228,7 @@ class _ReflectionRun:
             explore=self.files.explore,
             repair=self.request.repair or self._repair,
             put=self.files.put,
-            evaluate=self.files.evaluate if self.files.judge else None,
+            evaluate=self.files.evaluator(),
             analyse=self.request.analyse or self.agents.analyse,
         )
 
@@ -242,15 +242,20 @@ class _ReflectionRun:
         return self._by_agent(plan, ticket) if self.agents.revise else reflection.left_alone(plan, ticket)
 
     def _by_agent(self, plan: RepairPlan, ticket: Ticket) -> RepairOutcome:
-        """Let an agent repair the output. Only a critic can say which steps that completed."""
+        """Let an agent repair the output."""
         before = self.files.present()
         content = self.agents.revise(ticket, before) if self.agents.revise else None
         if content is None or content == before:
             results = tuple(RepairResult(step=step, status="failed") for step in plan.repair_steps)
             return RepairOutcome(results)
-        if self.files.judge is None:
+        return self._judged(plan, ticket, content)
+
+    def _judged(self, plan: RepairPlan, ticket: Ticket, content: bytes) -> RepairOutcome:
+        """Only a critic can say which steps a revised output completed."""
+        evaluate = self.files.evaluator()
+        if evaluate is None:
             return reflection.left_alone(plan, ticket)._replace(revised=content)
-        return judged_repair(plan, ticket, content, self.files.evaluate(content))
+        return judged_repair(plan, ticket, content, evaluate(content))
 
     def _revised(self, plan: RepairPlan, ticket: Ticket, content: bytes) -> RepairOutcome:
         """Take over a revised output; a repair step is completed if the critic no longer reports its issue."""
@@ -259,7 +264,7 @@ class _ReflectionRun:
                 f"{self.request.revised} is the output that was judged before",
                 next_step=f"repair it: {plan.repair_steps[0]}",
             )
-        return judged_repair(plan, ticket, content, self.files.evaluate(content))
+        return self._judged(plan, ticket, content)
 
     def _run_fixes(self) -> RepairOutcome:
         from reflectloop.reflection.check_sandbox import CheckSandbox  # noqa: PLC0415 - slow to import

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,7 @@ _EVALUATION = "evaluation"
 
 class TicketFiles:
     def __init__(self, folders: Folders, settings: config.Config, opened: OpenTicket, judge: Judge | None) -> None:
-        self.folders, self.settings, self.judge = folders, settings, judge
+        self.folders, self.settings, self._judge = folders, settings, judge
         self.place, self.ticket, self.context = opened
         self.target = self.ticket.target or ""
         self.written: list[Path] = []
@@ -156,9 +158,12 @@ class TicketFiles:
         self.written.append(path)
         return str(path.relative_to(self.folders.root))
 
-    def evaluate(self, content: bytes) -> CriticReport:
-        assert self.judge  # noqa: S101 - called only for a revised output
-        report = self.judge.judge(self.target, content, self.ticket.target_step)
+    def evaluator(self) -> Callable[[bytes], CriticReport] | None:
+        """Return the function that evaluates a revised output and stores the report; None if no critic judges it."""
+        return partial(self._evaluate, self._judge) if self._judge else None
+
+    def _evaluate(self, judge: Judge, content: bytes) -> CriticReport:
+        report = judge.judge(self.target, content, self.ticket.target_step)
         path = self.place.folder / "evaluations" / f"{report.evaluation_id}.json"
         ticket_store.write(path, report.model_dump(mode="json"))
         return report

@@ -277,8 +277,8 @@ def _apply_run_event(
             _end(task, _running(task, entry), ended, entry)
         case events.RunReopened(run_id=run_id):
             run = task.runs.get(run_id)
-            _expect(run is not None and run.status == "failed", entry, "only a failed run is opened again")
-            assert run  # noqa: S101 - just expected
+            if run is None or run.status != "failed":
+                raise _refused(entry, "only a failed run is opened again")
             run.status, run.error_code, run.end_tree, run.decision, run.outcome = "running", None, None, None, ""
             task.latch = None
             _end_attempts(task, run_id)

@@ -103,15 +103,22 @@ def stream(
         with subprocess.Popen(
             argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors
         ) as process:
-            assert process.stdout  # noqa: S101
+            output = _pipe(process.stdout)
             try:
-                while chunk := process.stdout.read(READ_SIZE):
+                while chunk := output.read(READ_SIZE):
                     on_chunk(chunk)
             except BaseException:
                 process.kill()
                 raise
         errors.seek(0)
         return CapturedOutput(process.returncode, b"", errors.read())
+
+
+def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
+    """Return a stream of a process that was started with a pipe for it."""
+    if stream is None:
+        raise ValueError("the process was started without this pipe")
+    return stream
 
 
 class Conversation:
@@ -123,28 +130,26 @@ class Conversation:
                 argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, bufsize=0
             )
             _own.add(self._process.pid)
+        self._input, self._output = _pipe(self._process.stdin), _pipe(self._process.stdout)
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
     def ask(self, line: bytes) -> None:
-        assert self._process.stdin  # noqa: S101
         with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(line)
+            self._input.write(line)
 
     def answer(self, timeout_s: float) -> bytes | None:
         """Return the next line, b"" if the tool has ended, or None after the timeout."""
-        assert self._process.stdout  # noqa: S101
-        if not select.select([self._process.stdout], [], [], timeout_s)[0]:
+        if not select.select([self._output], [], [], timeout_s)[0]:
             return None
-        return self._process.stdout.readline()
+        return self._output.readline()
 
     def close(self) -> None:
-        assert self._process.stdin and self._process.stdout  # noqa: S101, PT018
         with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.close()
-        self._process.stdout.close()
+            self._input.close()
+        self._output.close()
         self._process.wait()
         _own.discard(self._process.pid)
 

@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable
 from typing import NamedTuple
 
-from reflectloop.agents.backend import AgentLimits, AgentRequest, TokenUsage
+from reflectloop.agents.backend import Act, AgentLimits, AgentRequest, TokenUsage
 from reflectloop.agents.loop import goals, ops
 from reflectloop.agents.loop.context_window import trim_history
 from reflectloop.agents.loop.goals import Goal, GoalResult
@@ -342,15 +342,15 @@ class AgentLoop:
         if verdict is RepetitionVerdict.INJECT:
             repeated = f"{summary} was called {INJECT} times in {WINDOW} calls without any change; it was not executed"
             return ops.error_result(call, f"{repeated}. Change your approach.", code="E_STUTTERING")
-        if call.name not in self._ops:
+        act = self._request.act
+        if act is None or call.name not in self._ops:
             return ops.error_result(call, self._unknown(call.name), code="E_UNKNOWN_TOOL")
         if call.fault:
             return ops.error_result(call, call.fault)
-        return self._execute(call, verdict)
+        return self._execute(act, call, verdict)
 
-    def _execute(self, call: ToolCall, verdict: RepetitionVerdict) -> ToolResult:
-        assert self._request.act is not None  # noqa: S101 - else there are no ops
-        response = self._request.act([ops.op_of(call, self._around.left_s())])
+    def _execute(self, act: Act, call: ToolCall, verdict: RepetitionVerdict) -> ToolResult:
+        response = act([ops.op_of(call, self._around.left_s())])
         self._progress.saw(response)
         self.denials += ops.refusals(response)
         warning = "this call is repeated and nothing has changed since" if verdict is RepetitionVerdict.WARN else ""

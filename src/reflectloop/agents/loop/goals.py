@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from pydantic import BaseModel
+
 from reflectloop.agents import plan_text
 from reflectloop.agents.answer_models import StepClaim
 from reflectloop.agents.backend import AgentRequest
@@ -43,7 +45,7 @@ def goal_for(request: AgentRequest) -> Goal:
     if acts and request.answer in (None, StepClaim):
         return _CONTROL
     if request.answer is not None:
-        return _shape(request)
+        return _shape(request, request.answer)
     if request.role in (Role.PLANNER, Role.SECOND_PLANNER):
         return _PLAN
     return _PLAIN_TEXT
@@ -56,10 +58,9 @@ def _no_call(call: ToolCall) -> GoalResult:
 # A structured answer -------------------------------------------------------------------------------------------------
 
 
-def _shape(request: AgentRequest) -> Goal:
+def _shape(request: AgentRequest, model: type[BaseModel]) -> Goal:
     executes = request.act is not None and not request.role.looks_only
-    assert request.answer is not None  # noqa: S101 - the caller has checked
-    shape = control.schema(request.answer)
+    shape = control.schema(model)
     tool = ModelTool(
         ANSWER, "Give your answer; this ends your part. It is checked against the shape of its parameters.", shape
     )

@@ -12,7 +12,7 @@ from reflectloop.diagnosis.failure_record import FailureRecord, class_of
 from reflectloop.engine.agent_tasks.task_session import TaskSession
 from reflectloop.engine.steps import code_context, prompts
 from reflectloop.engine.steps.agent_pool import AgentCall
-from reflectloop.engine.steps.prompts import FailedAttempt, StepBrief
+from reflectloop.engine.steps.prompts import StepBrief
 from reflectloop.errors import AgentFailed, BudgetSpent, ReflectloopError
 from reflectloop.lessons import lesson_scopes, lesson_store
 from reflectloop.lessons.lesson import Occurrence, Page
@@ -113,22 +113,17 @@ def _analyst(session: TaskSession, where: AttemptPlace, query: str, output: str)
 
 def learn(session: TaskSession, approach: str, where: AttemptPlace) -> None:
     """Store the approach that passed after others failed, as advice and never as a command."""
-    failed = [attempt for attempt in session.history.tried if attempt.failure]
-    if not failed or not approach.strip():
+    failures = {attempt.failure.signature: attempt.failure for attempt in session.history.tried if attempt.failure}
+    if not failures or not approach.strip():
         return
-    drafts = [
-        _draft(attempt, approach, where)
-        for attempt in {attempt.failure.signature: attempt for attempt in failed if attempt.failure}.values()
-    ]
+    drafts = [_draft(record, approach, where) for record in failures.values()]
     try:
         lesson_store.keep(lesson_scopes.project_dir(session.folders), drafts, lesson_scopes.new_session_id())
     except ReflectloopError as fault:
         session.tell(f"what step {where.step} taught was not kept: {fault.message}")
 
 
-def _draft(tried: FailedAttempt, approach: str, where: AttemptPlace) -> NewLesson:
-    record = tried.failure
-    assert record  # noqa: S101 - only those with one are taken
+def _draft(record: FailureRecord, approach: str, where: AttemptPlace) -> NewLesson:
     page = Page(
         kind="failfix",
         title=blocker_card.failure_title(record),

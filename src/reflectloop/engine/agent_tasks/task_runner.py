@@ -82,12 +82,13 @@ def _work(place: FileopsTarget, tell: Tell, observer: RunObserver | None, *, eve
             appended += 1
             continue
         outcome = judge_task(dataclasses.replace(judged, remarks=_remarks(last.result)), observer)
-        if not _can_repair(outcome, repaired) or not config.load(folders.root).roles.executor:
+        refusal = _repairable(outcome, repaired)
+        if refusal is None or not config.load(folders.root).roles.executor:
             return _task_result(folders, ended, last, outcome, outcome.error)
         repaired += 1
-        tell(f"the gates refuse it, and a step is appended: {outcome.error.message if outcome.error else ''}")
+        tell(f"the gates refuse it, and a step is appended: {refusal.message}")
         with open_task_session(place, tell) as session:
-            final_review.append(session, "Repair what the gates refuse", _refused(outcome))
+            final_review.append(session, "Repair what the gates refuse", _refusal_text(refusal))
 
 
 def _remarks(review: ReviewResult) -> tuple[tuple[RemarkKind, str], ...]:
@@ -144,17 +145,15 @@ def _reviewed(session: TaskSession, appended: int) -> tuple[final_review.FinalRe
     )
 
 
-def _can_repair(outcome: RunOutcome, repaired: int) -> bool:
-    """Return True if agents may repair it: also a weakened test, which a person may approve if they cannot."""
+def _repairable(outcome: RunOutcome, repaired: int) -> ReflectloopError | None:
+    """Return the refusal that agents may repair: also a weakened test, which a person may approve if they cannot."""
     error = outcome.error
     if not isinstance(error, _REPAIRABLE) or error.stops or error.asks:
-        return False
-    return repaired < final_review.MOST_APPENDED
+        return None
+    return error if repaired < final_review.MOST_APPENDED else None
 
 
-def _refused(outcome: RunOutcome) -> str:
-    error = outcome.error
-    assert error  # noqa: S101
+def _refusal_text(error: ReflectloopError) -> str:
     return "\n".join([f"{error.code}: {error.message}", *(str(fault) for fault in error.faults)])
 
 
@@ -176,9 +175,7 @@ def _task_result(
 
 
 def _task(folders: Folders) -> tuple[Task, RunState]:
-    current = folders.current_task()
-    assert current  # noqa: S101 - it was worked on
-    task = folders.load_task(current)
+    task = folders.load_current()
     return task, list(task.runs.values())[-1]
 
 

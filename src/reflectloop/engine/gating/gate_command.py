@@ -74,15 +74,13 @@ def gate(asked: GateInput, observer: VerifyObserver) -> GateResult:
     reading = read_contract(asked.contract)
     words = _read(asked.report, "report").decode("utf-8", "replace") if asked.report else ""
     case = _GateCase(reading, _read(asked.contract, "contract"), words, asked.again)
-    made: list[_Line] = []
+    judged: list[tuple[GateReport, dict[str, Any]]] = []
 
     def line(*given: Any) -> _Line:  # noqa: ANN401 - what every line is made with
-        made.append(_Line(case, *given))
-        return made[0]
+        return _Line(case, judged, *given)
 
     outcome = verifying.verify(asked.change, observer, line, asked.again.run_id if asked.again else None)
-    report, data = made[0].report, made[0].data
-    assert report  # noqa: S101 - else an error was raised
+    report, data = judged[0]
     return GateResult(outcome.envelope, report, data, outcome.folder, outcome.error, outcome.verdict)
 
 
@@ -128,12 +126,10 @@ class _Line(verifying.Verification):
 
     command = "gate"
 
-    def __init__(self, case: _GateCase, *given: Any) -> None:  # noqa: ANN401
+    def __init__(self, case: _GateCase, judged: list[tuple[GateReport, dict[str, Any]]], *given: Any) -> None:  # noqa: ANN401
         super().__init__(*given)
-        self.given = case
+        self.given, self.judged = case, judged
         self.reading, self.words, self.again = case.reading, case.words, case.again
-        self.report: GateReport | None = None
-        self.data: dict[str, Any] = {}
 
     @property
     def contract(self) -> Contract:
@@ -150,7 +146,7 @@ class _Line(verifying.Verification):
         way = self._passage(sides, chain, past)
         book, task = self._open(key, task, sides, approved)
         try:
-            self.report = made = way.walk()
+            made = way.walk()
             self.warnings += made.warnings
             self.warnings += self.approvals.unused(
                 sides.base, sides.head, [item.reason.finding for item in made.approved]
@@ -160,7 +156,7 @@ class _Line(verifying.Verification):
             self._settle(book, error, sides)
         finally:
             book.close()
-        self.data = way.write(made, self.folder, book.path.parent)
+        self.judged.append((made, way.write(made, self.folder, book.path.parent)))
         self.warnings += views.refresh(book.path.parent)
         return self._outcome(sides, way, chain, error)
 
@@ -285,21 +281,20 @@ class _Line(verifying.Verification):
     def _outcome(
         self, sides: BaseAndHead, way: GatePipeline, chain: Chain, error: ReflectloopError | None
     ) -> VerifyOutcome:
-        made = self.report
-        assert made  # noqa: S101
+        made, data = self.judged[-1]
         level = made.proof.level if made.proof else None
         about = {
             "run_id": self.run_id,
             "decision": str(made.decision),
             "outcome": str(made.outcome),
-            "approvals": self.data["approved"],
+            "approvals": data["approved"],
             "level": level,
             "track": str(self.contract.track),
             "base_tree": sides.base,
             "tree": sides.head,
             "sealed_tree": way.seen.verdict.sealed_tree if way.seen.verdict else None,
             "plan_hash": None,
-            "reasons": [reason["text"] for judged in self.data["gates"] for reason in judged["reasons"]],
+            "reasons": [reason["text"] for judged in data["gates"] for reason in judged["reasons"]],
             "finished": clock.stamp(clock.now()),
         }
         written = [self.patch_name, gate_pipeline.PAGE, gate_pipeline.DATA, *self._keep_input()]

@@ -141,16 +141,15 @@ def _redacted_entry(name: str, value: Any) -> Any:  # noqa: ANN401
     return secrets.current_detector().redact(f"{name}={secrets.current_detector().redact(value)}").partition("=")[2]
 
 
-def plan_then(point: ResumePoint, folders: Folders) -> LoadedPlan:
+def plan_then(point: ResumePoint, copy: Path, folders: Folders) -> LoadedPlan:
     """Return the plan a run began with: the copy that was kept, or the file where the copy had secrets taken out."""
-    assert point.plan  # noqa: S101
     own = folders.root / point.task.plan_path
-    read = plans.load(point.plan)
+    read = plans.load(copy)
     if read.plan.hash == point.run.plan_hash:
         return read._replace(path=own)
-    if _MARK not in point.plan.read_bytes():
+    if _MARK not in copy.read_bytes():
         raise StateDamaged(
-            f"{point.plan} is not the plan that {point.run.id} began with", next_step="reflectloop run PLAN --new"
+            f"{copy} is not the plan that {point.run.id} began with", next_step="reflectloop run PLAN --new"
         )
     if own.is_file():
         again = plans.load(own)
