@@ -27,7 +27,7 @@ BOUNDS = {
     "collisions": 0,
     "participles": 0,
     "riddles": 0.1,
-    "variables": 4,
+    "variables": 10,
     "asserts": 7,
     "cycles": 0,
     "single": 175,

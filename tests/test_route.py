@@ -78,8 +78,8 @@ def test_a_known_fix_is_the_next_command(plain: Repo) -> None:
     told = route.route(plain.path)
     signature = dict(told.facts)["signature"]
     page = Page(kind="failfix", title="not there", signature=signature, commands=("make tools",))
-    shelf = lesson_scopes.open_scopes(plain.path, "project").writable("project")
-    lesson_store.keep(shelf, [NewLesson(page, Occurrence(lesson=page.id, what="worked"))], "S-1")
+    lesson_dir = lesson_scopes.open_scopes(plain.path, "project").writable("project")
+    lesson_store.add_lessons(lesson_dir, [NewLesson(page, Occurrence(lesson=page.id, what="worked"))], "S-1")
     again = route.route(plain.path)
     assert (again.route, again.command, again.then) == ("research", "make tools", "reflectloop retry --reason TEXT")
     assert again.as_data()["known_fixes"] == ["make tools"]

@@ -235,7 +235,7 @@ _THEIRS: dict[str, Any] = {
 }
 
 
-def test_line_22_an_imported_state_is_gone_on_with_by_agents_at_its_pointer(repo: Repo) -> None:
+def test_line_22_an_imported_state_is_continued_by_agents_at_its_pointer(repo: Repo) -> None:
     crew = Crew(repo).plays(settings="[publish]\ntriflow = true\n", roles="executor reviewer")
     repo.write("test_calc.py", samples.UNITTEST)
     repo.commit("a test that unittest finds")
@@ -248,7 +248,7 @@ def test_line_22_an_imported_state_is_gone_on_with_by_agents_at_its_pointer(repo
     assert result.run.steps["1"].status == "done"
 
 
-def test_line_22_an_imported_state_is_gone_on_with_by_requests(repo: Repo) -> None:
+def test_line_22_an_imported_state_is_continued_by_requests(repo: Repo) -> None:
     repo.write("../theirs.json", json.dumps(_THEIRS))
     assert repo.run("import-state", repo.path.parent / "theirs.json").code == 0
     begin = {

@@ -73,7 +73,7 @@ class SubmissionQueue:
             self._entries, self._read_to, self._identity = {}, 0, (0, 0)
             return self._entries
         identity = (status.st_dev, status.st_ino)
-        if identity != self._identity or status.st_size < self._read_to:  # replaced or cut: read it anew
+        if identity != self._identity or status.st_size < self._read_to:  # replaced or cut: read it again
             self._entries, self._read_to, self._identity = {}, 0, identity
         if status.st_size > self._read_to:
             self._read_more()

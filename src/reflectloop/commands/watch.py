@@ -59,7 +59,7 @@ class Watcher:
             status = self._judged()
         except UnsupportedRepository:
             raise
-        except ReflectloopError as error:  # a secret in a file, a full disk: the next edit may mend it
+        except ReflectloopError as error:  # a secret in a file, a full disk: the next edit may repair it
             status = WatchStatus(str(OutcomeWord.NOT_JUDGED), reasons=(f"{error.code}: {error.message}",))
             status = status._replace(next=error.next_step or "")
         status = status._replace(at=clock.stamp(clock.now()))

@@ -16,7 +16,7 @@ from reflectloop.workspace.folders import Folders
 T = TypeVar("T")
 VERSION = 1
 NAME = "context.sqlite"
-LARGEST = 1 << 30  # bytes; a larger index is built anew from the files of today
+LARGEST = 1 << 30  # bytes; a larger index is rebuilt from the files of today
 _WAIT_S = 20.0
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _TOKENS = "tokenize=\"ascii tokenchars '_'\""
@@ -83,7 +83,7 @@ def _main_worktree(root: Path) -> Path:
 
 
 def ask(place: Path | None, question: Callable[[sqlite3.Connection], T], *, largest: int = LARGEST) -> T:
-    """Answer a question with the index; build a damaged one anew, and use memory if it is locked or not writable."""
+    """Answer a question with the index; rebuild a damaged one, and use memory if it is locked or not writable."""
     if not has_full_text():
         raise NoFullText
     for _ in range(2):
@@ -107,7 +107,7 @@ def opened(place: Path | None) -> Iterator[sqlite3.Connection]:
     """Open the index and create its tables; without a place it is in memory."""
     with contextlib.closing(sqlite3.connect(place or ":memory:", timeout=_WAIT_S, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = OFF")  # an index damaged by a power cut is built anew
+        connection.execute("PRAGMA synchronous = OFF")  # an index damaged by a power cut is rebuilt
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA cache_size = -32000")
         (version,) = connection.execute("PRAGMA user_version").fetchone()

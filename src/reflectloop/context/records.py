@@ -29,9 +29,9 @@ def lessons(root: Path, query: str) -> list[Hit]:
     folders = Folders(root)
     if not query.strip() or not folders.knowledge.is_dir():
         return []
-    shelf = lesson_scopes.project_dir(folders)
+    lesson_dir = lesson_scopes.project_dir(folders)
     try:
-        matches = lesson_store.search(shelf, query[:2000], statuses=("active",), limit=_LESSONS)
+        matches = lesson_store.search(lesson_dir, query[:2000], statuses=("active",), limit=_LESSONS)
     except (OSError, ReflectloopError):
         return []
     return [

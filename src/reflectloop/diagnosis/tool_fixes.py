@@ -53,7 +53,7 @@ class ToolFixes:
     @staticmethod
     def _count(place: LessonDir, page: Page, what: What) -> None:
         occurrence = Occurrence(lesson=page.id, what=what, at=clock.stamp(clock.now()), level="L2")
-        lesson_store.keep(place, [NewLesson(page, occurrence)], lesson_scopes.new_session_id())
+        lesson_store.add_lessons(place, [NewLesson(page, occurrence)], lesson_scopes.new_session_id())
 
 
 def _write_pair(place: LessonDir, pair: FailFix) -> None:

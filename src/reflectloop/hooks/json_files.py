@@ -37,9 +37,9 @@ def parse(path: Path, raw: bytes | None) -> dict[str, Any]:
         document = json.loads(raw.decode("utf-8"), object_pairs_hook=_unique)
     except (ValueError, RecursionError) as fault:
         text = f"{path} is no plain JSON, so it cannot be edited safely: {fault}"
-        raise InvalidInput(text, next_step="mend it, then run this again") from fault
+        raise InvalidInput(text, next_step="repair it, then run this again") from fault
     if not isinstance(document, dict):
-        raise InvalidInput(f"{path} holds no JSON object", next_step="mend it, then run this again")
+        raise InvalidInput(f"{path} holds no JSON object", next_step="repair it, then run this again")
     return document
 
 
@@ -67,7 +67,7 @@ def add(document: dict[str, Any], keys: tuple[str, ...], value: object) -> None:
     if isinstance(value, dict):
         entries = holder.setdefault(last, [])
         if not isinstance(entries, list):
-            raise InvalidInput(f"{'.'.join(keys)} is no list there", next_step="mend it, then run this again")
+            raise InvalidInput(f"{'.'.join(keys)} is no list there", next_step="repair it, then run this again")
         if value not in entries:
             entries.append(value)
     else:
@@ -105,6 +105,6 @@ def _holder(document: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
     for key in keys[:-1]:
         inner = place.setdefault(key, {})
         if not isinstance(inner, dict):
-            raise InvalidInput(f"{key} is no object there", next_step="mend it, then run this again")
+            raise InvalidInput(f"{key} is no object there", next_step="repair it, then run this again")
         place = inner
     return place

@@ -161,7 +161,7 @@ class StopGate:
             base_tree=session.tree,
         )
         latch.set_stop(self.folders.own, stop)
-        sessions.write(self.folders.own, replace(session, refusals=()))  # counted anew after a person unlocked it
+        sessions.write(self.folders.own, replace(session, refusals=()))  # counted from 0 after a person unlocked it
         return HookAnswer("end", f"{text}\nNothing of it can be applied. See {blocker}, then: {_UNLOCK}")
 
 

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from reflectloop.errors import Fault
-from reflectloop.lessons import lesson_files as shelves
-from reflectloop.lessons import lesson_words, linear_search, merge, schema
+from reflectloop.lessons import lesson_files, lesson_words, linear_search, merge, schema
 from reflectloop.lessons.jsonl import LessonExport
 from reflectloop.lessons.lesson import Lesson, Occurrence, Page, of_record
 from reflectloop.lessons.lesson_files import LessonDir
@@ -103,68 +102,72 @@ class Index:
 
     # Following the files ------------------------------------------------------------------------------------------
 
-    def is_current(self, shelf: LessonDir) -> bool:
+    def is_current(self, lesson_dir: LessonDir) -> bool:
         """Return True if no file was added or removed, which is cheap; edits in place are noticed by `refresh`."""
         stored = dict(self._connection.execute("SELECT name, stamp FROM folder"))
-        return "" not in stored.values() and stored == shelves.folder_stamps(shelf, _now())
+        return "" not in stored.values() and stored == lesson_files.folder_stamps(lesson_dir, _now())
 
-    def unchanged(self, shelf: LessonDir, lessons: Sequence[Lesson]) -> bool:
+    def unchanged(self, lesson_dir: LessonDir, lessons: Sequence[Lesson]) -> bool:
         """Return True if the files of these lessons are as they were read."""
         names = [name for lesson in lessons for name in lesson.files]
         stamps = [self._rows("SELECT stamp FROM file WHERE name = ?", name) for name in names]
-        return all(stored == [(shelves.stamp(shelf, name),)] for name, stored in zip(names, stamps, strict=True))
+        return all(
+            stored == [(lesson_files.stamp(lesson_dir, name),)] for name, stored in zip(names, stamps, strict=True)
+        )
 
-    def refresh(self, shelf: LessonDir) -> None:
+    def refresh(self, lesson_dir: LessonDir) -> None:
         """Read the changed files, and rebuild only the lessons they affect."""
         # Taken before the names are read, so that later changes are noticed next time.
-        stamps = shelves.folder_stamps(shelf, _now())
-        present = {entry.name: entry.stamp for entry in shelves.entries(shelf)}
+        stamps = lesson_files.folder_stamps(lesson_dir, _now())
+        present = {entry.name: entry.stamp for entry in lesson_files.entries(lesson_dir)}
         stored = dict(self._connection.execute("SELECT name, stamp FROM file"))
         changed = [name for name, stamp in present.items() if stored.get(name) != stamp]
         removed = list(stored.keys() - present.keys())
         with self._connection as transaction:
             if len(changed) + len(removed) > _MANY:
-                self._fold_all(shelf, self._replace(shelf, [*removed, *changed], present))
+                self._fold_all(lesson_dir, self._replace(lesson_dir, [*removed, *changed], present))
             elif changed or removed:
-                self._follow(shelf, [*removed, *changed], present)
+                self._follow(lesson_dir, [*removed, *changed], present)
             transaction.execute("DELETE FROM folder")
             transaction.executemany("INSERT INTO folder VALUES (?, ?)", stamps.items())
 
-    def _replace(self, shelf: LessonDir, names: Sequence[str], present: dict[str, str]) -> dict[str, Page]:
+    def _replace(self, lesson_dir: LessonDir, names: Sequence[str], present: dict[str, str]) -> dict[str, Page]:
         """Replace the rows of these files, and return the pages among them."""
         known = {name for (name,) in self._rows("SELECT name FROM file")}
         for table in ("file WHERE name", "key WHERE file", "seen WHERE file"):
             old = ((name,) for name in names if name in known)
             self._connection.executemany(f"DELETE FROM {table} = ?", old)  # noqa: S608 - a fixed table name
-        read = {name: shelves.content(shelf, name) for name in names if name in present}
+        read = {name: lesson_files.content(lesson_dir, name) for name in names if name in present}
         pages = {name: content.page for name, content in read.items() if content.page}
         rows = [
             (name, present[name], _text(content.page), json.dumps(content.faults)) for name, content in read.items()
         ]
         keys = [(key, name) for name, page in pages.items() for key in _keys(page)]
-        sightings = [
-            (name, sighting.lesson, _text(sighting)) for name, content in read.items() for sighting in content.sightings
+        occurrences = [
+            (name, occurrence.lesson, _text(occurrence))
+            for name, content in read.items()
+            for occurrence in content.occurrences
         ]
         self._connection.executemany("INSERT INTO file VALUES (?, ?, ?, ?)", rows)
         self._connection.executemany("INSERT INTO key VALUES (?, ?)", keys)
-        self._connection.executemany("INSERT INTO seen VALUES (?, ?, ?)", sightings)
+        self._connection.executemany("INSERT INTO seen VALUES (?, ?, ?)", occurrences)
         return pages
 
-    def _fold_all(self, shelf: LessonDir, read: dict[str, Page]) -> None:
+    def _fold_all(self, lesson_dir: LessonDir, read: dict[str, Page]) -> None:
         for table in ("lesson", "part", "alias", "contradicts", "words"):
             self._connection.execute(f"DELETE FROM {table}")  # noqa: S608 - a fixed table name
         names = [name for (name,) in self._rows("SELECT name FROM file WHERE page != '' ORDER BY name")]
         known = self._pages([name for name in names if name not in read])
         pages = {name: read.get(name) or known[name] for name in names}
         rows = self._rows("SELECT sighting FROM seen ORDER BY file, rowid")
-        lessons = merge.folded(pages, [Occurrence.model_validate_json(text) for (text,) in rows], shelf.scope)
+        lessons = merge.folded(pages, [Occurrence.model_validate_json(text) for (text,) in rows], lesson_dir.scope)
         self._enter(lessons)
         self._settle(merge.disputed(lessons))
 
-    def _follow(self, shelf: LessonDir, names: Sequence[str], present: dict[str, str]) -> None:
+    def _follow(self, lesson_dir: LessonDir, names: Sequence[str], present: dict[str, str]) -> None:
         """Rebuild only the lessons these files are about, and the contradictions they are part of."""
         before = self._touched(names)
-        self._replace(shelf, names, present)
+        self._replace(lesson_dir, names, present)
         about = self._joined(before | self._touched(names))
         numbers = self._column("SELECT number FROM part WHERE file = ?", {*about, *names})
         old = [_plain(record) for (record, *_) in self._records(numbers)]
@@ -174,7 +177,7 @@ class Index:
         pages = self._pages(about)
         rows = [row for page in pages.values() for row in self._rows(schema.SEEN, page.id)]
         lessons = merge.folded(
-            pages, [Occurrence.model_validate_json(text) for _, _, text in sorted(set(rows))], shelf.scope
+            pages, [Occurrence.model_validate_json(text) for _, _, text in sorted(set(rows))], lesson_dir.scope
         )
         unsettled = self._enter(lessons) | nearby | self._partners(lessons)
         around = unsettled | self._partners([_plain(record) for (record, *_) in self._records(unsettled)])
@@ -300,10 +303,10 @@ def _now() -> int:
 # Opening ----------------------------------------------------------------------------------------------------------
 
 
-def ask(shelf: LessonDir, question: Callable[[Index], T]) -> T:
+def ask(lesson_dir: LessonDir, question: Callable[[Index], T]) -> T:
     """Answer a question with a valid index: rebuild a damaged one, and use one in memory if it is locked."""
-    path = shelf.desk / NAME
-    for _ in range(2 if shelf.folder.is_dir() else 0):  # reading must not create the folder
+    path = lesson_dir.desk / NAME
+    for _ in range(2 if lesson_dir.folder.is_dir() else 0):  # reading must not create the folder
         try:
             with _opened(path) as index:
                 return question(index)
@@ -313,7 +316,7 @@ def ask(shelf: LessonDir, question: Callable[[Index], T]) -> T:
         except OSError:
             break
     with _opened(Path(":memory:")) as index:
-        index.refresh(shelf)
+        index.refresh(lesson_dir)
         return question(index)
 
 

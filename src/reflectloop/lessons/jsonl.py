@@ -23,24 +23,24 @@ class LessonExport(NamedTuple):
 
     lessons: Sequence[Lesson]
     pages: Mapping[str, Page]
-    sightings: Sequence[Occurrence]
+    occurrences: Sequence[Occurrence]
 
 
 class LessonUpload(NamedTuple):
-    """Imported pages and sightings, and the faults of the import."""
+    """Imported pages and occurrences, and the faults of the import."""
 
     pages: list[Page]
-    sightings: list[Occurrence]
+    occurrences: list[Occurrence]
     faults: list[Fault]
 
 
 def lines(stock: LessonExport) -> Iterator[str]:
-    """Yield each lesson as a JSON line, with the pages and sightings it was made from."""
+    """Yield each lesson as a JSON line, with the pages and occurrences it was made from."""
     for lesson in stock.lessons:
         ids = {lesson.id, *lesson.aliases}
         more = {
             "pages": [_filled(stock.pages[name]) for name in lesson.files],
-            "sightings": [_filled(sighting) for sighting in stock.sightings if sighting.lesson in ids],
+            "sightings": [_filled(occurrence) for occurrence in stock.occurrences if occurrence.lesson in ids],
         }
         yield files.json_text({**lesson.record(), **more}, indent=None)
 
@@ -56,31 +56,32 @@ def read(raw: Iterable[bytes]) -> LessonUpload:
         if not line.strip():
             continue
         try:
-            pages, sightings = _parsed(json.loads(line))
+            pages, occurrences = _parsed(json.loads(line))
         except ValidationError as fault:
             incoming.faults.extend(_fault(number, dict(error)) for error in fault.errors())
         except (ValueError, TypeError, RecursionError) as fault:
             incoming.faults.append(Fault("", number, f"not a lesson: {fault}", InvalidInput.code))
         else:
             incoming.pages.extend(pages)
-            incoming.sightings.extend(sightings)
+            incoming.occurrences.extend(occurrences)
     return incoming
 
 
 def _parsed(record: object) -> tuple[list[Page], list[Occurrence]]:
-    """Return the pages and sightings of an exported line, or of a handwritten one with only a kind and a title."""
+    """Return the pages and occurrences of an exported line, or of a handwritten one with only a kind and a title."""
     if not isinstance(record, dict):
         raise TypeError("it is not a JSON object")
     page_fields = {name: value for name, value in record.items() if name not in _OTHER_FIELDS}
     retired = {"status": "retired"} if record.get("status") == "retired" else {}
     pages = [Page.model_validate(entry) for entry in record.get("pages") or ({**page_fields, **retired},)]
-    sightings = [
-        Occurrence.model_validate(entry) for entry in record.get("sightings") or (_default_sighting(record, pages[0]),)
+    occurrences = [
+        Occurrence.model_validate(entry)
+        for entry in record.get("sightings") or (_default_occurrence(record, pages[0]),)
     ]
-    return pages, sightings
+    return pages, occurrences
 
 
-def _default_sighting(record: dict[str, Any], page: Page) -> dict[str, Any]:
+def _default_occurrence(record: dict[str, Any], page: Page) -> dict[str, Any]:
     evidence, source = (record.get(name) or {} for name in ("evidence", "source"))
     if not isinstance(evidence, dict) or not isinstance(source, dict):
         raise TypeError("evidence and source must be objects")

@@ -1,4 +1,4 @@
-"""Lesson types: a page with its text, the sightings that support it, and the record made from both."""
+"""Lesson types: a page with its text, the occurrences that support it, and the record made from both."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ Words = Annotated[str, BeforeValidator(_valid_unicode), Field(max_length=_LONGES
 
 
 class Page(BaseModel):
-    """The text of a lesson, without what changes per sighting, so that two branches write the same file."""
+    """The text of a lesson, without what changes per occurrence, so that two branches write the same file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -34,26 +34,26 @@ class Advice(NamedTuple):
 
 
 def recall(
-    shelves: Sequence[LessonDir], moment: Moment, query: str, *, signature: str = "", budget: int = BUDGET
+    lesson_dirs: Sequence[LessonDir], moment: Moment, query: str, *, signature: str = "", budget: int = BUDGET
 ) -> Advice:
     """Return the lessons relevant to this moment, best first, as many as fit; project lessons precede user lessons."""
-    matches = [lesson for shelf in shelves for lesson in _relevant(shelf, moment, query, signature)]
+    matches = [lesson for lesson_dir in lesson_dirs for lesson in _relevant(lesson_dir, moment, query, signature)]
     exact = [lesson for lesson in matches if signature and signature in (lesson.signature, *lesson.aliases)]
     ordered = dict.fromkeys([*exact, *matches])
     return _fit(_HEADS[moment], list(ordered), budget)
 
 
-def known_fixes(shelves: Sequence[LessonDir], signature: str) -> list[Lesson]:
+def known_fixes(lesson_dirs: Sequence[LessonDir], signature: str) -> list[Lesson]:
     """Return the fixes of exactly this failure, the most successful first; retired fixes are excluded."""
-    matches = [lesson for shelf in shelves for lesson in lesson_store.by_mark(shelf, signature)]
+    matches = [lesson for lesson_dir in lesson_dirs for lesson in lesson_store.by_mark(lesson_dir, signature)]
     usable = [lesson for lesson in matches if lesson.kind == "failfix" and lesson.status in ("active", "candidate")]
     return sorted(usable, key=lambda lesson: (lesson.failed - lesson.worked, lesson.id))
 
 
-def _relevant(shelf: LessonDir, moment: Moment, query: str, signature: str) -> list[Lesson]:
-    fixes = known_fixes([shelf], signature) if moment == "failure" and signature else []
+def _relevant(lesson_dir: LessonDir, moment: Moment, query: str, signature: str) -> list[Lesson]:
+    fixes = known_fixes([lesson_dir], signature) if moment == "failure" and signature else []
     statuses = ("active", "candidate") if moment == "failure" else ("active",)
-    near = lesson_store.search(shelf, query, kinds=_KINDS[moment], statuses=statuses, limit=_CONSIDERED)
+    near = lesson_store.search(lesson_dir, query, kinds=_KINDS[moment], statuses=statuses, limit=_CONSIDERED)
     return [*fixes, *near]
 
 

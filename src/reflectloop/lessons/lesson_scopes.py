@@ -112,7 +112,7 @@ def add_lesson(
     place = scopes.writable(scopes.dirs[0].scope)
     # To the microsecond: two statements of one lesson at the same time are two occurrences.
     occurrence = Occurrence(lesson=page.id, at=clock.exact_stamp(clock.now()), level=level, refs=tuple(refs))
-    (written,) = lesson_store.keep(place, [NewLesson(page, occurrence)], new_session_id())
+    (written,) = lesson_store.add_lessons(place, [NewLesson(page, occurrence)], new_session_id())
     return written
 
 
@@ -191,4 +191,4 @@ def import_lessons(scopes: LessonScopes, lines: Iterable[bytes], name: str) -> L
     if not incoming.pages:
         raise NothingToDo(f"{name} contains no lesson", next_step="reflectloop lessons export")
     place = scopes.writable(scopes.dirs[0].scope)
-    return LessonImport(len(incoming.pages), lesson_store.take_in(place, incoming, new_session_id()))
+    return LessonImport(len(incoming.pages), lesson_store.import_lessons(place, incoming, new_session_id()))

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from reflectloop.errors import Fault, InvalidInput, NothingToDo
-from reflectloop.lessons import lesson_files as shelves
-from reflectloop.lessons import lesson_page
+from reflectloop.lessons import lesson_files, lesson_page
 from reflectloop.lessons.jsonl import LessonExport, LessonUpload
 from reflectloop.lessons.lesson import KINDS, STATUSES, Lesson, Occurrence, Page
 from reflectloop.lessons.lesson_files import LessonDir
@@ -24,10 +23,10 @@ class Library(NamedTuple):
 
 
 class NewLesson(NamedTuple):
-    """A new lesson with the sighting it comes from."""
+    """A new lesson with the occurrence it comes from."""
 
     page: Page
-    sighting: Occurrence
+    occurrence: Occurrence
 
 
 class LessonWrite(NamedTuple):
@@ -40,30 +39,35 @@ class LessonWrite(NamedTuple):
 # Finding ----------------------------------------------------------------------------------------------------------
 
 
-def read(shelf: LessonDir) -> Library:
-    if not shelf.folder.is_dir():
+def read(lesson_dir: LessonDir) -> Library:
+    if not lesson_dir.folder.is_dir():
         return Library((), ())
     from reflectloop.lessons import index  # noqa: PLC0415 - it brings sqlite3
 
     def load(opened: index.Index) -> Library:
-        opened.refresh(shelf)
+        opened.refresh(lesson_dir)
         return Library(tuple(opened.lessons()), tuple(opened.faults()))
 
-    return index.ask(shelf, load)
+    return index.ask(lesson_dir, load)
 
 
-def stock(shelf: LessonDir) -> LessonExport:
+def stock(lesson_dir: LessonDir) -> LessonExport:
     from reflectloop.lessons import index  # noqa: PLC0415
 
     def load(opened: index.Index) -> LessonExport:
-        opened.refresh(shelf)
+        opened.refresh(lesson_dir)
         return opened.stock()
 
-    return index.ask(shelf, load)
+    return index.ask(lesson_dir, load)
 
 
 def search(
-    shelf: LessonDir, query: str, *, kinds: Sequence[str] = KINDS, statuses: Sequence[str] = LIVING, limit: int = 20
+    lesson_dir: LessonDir,
+    query: str,
+    *,
+    kinds: Sequence[str] = KINDS,
+    statuses: Sequence[str] = LIVING,
+    limit: int = 20,
 ) -> list[Lesson]:
     """Return the best matches first, as their files are now."""
     from reflectloop.lessons import index  # noqa: PLC0415
@@ -71,27 +75,27 @@ def search(
     wanted = index.LessonQuery(query, kinds, statuses, limit)
 
     def query_index(opened: index.Index) -> list[Lesson]:
-        if not opened.is_current(shelf):
-            opened.refresh(shelf)
+        if not opened.is_current(lesson_dir):
+            opened.refresh(lesson_dir)
         hits = opened.search(wanted)
-        if opened.unchanged(shelf, hits):
+        if opened.unchanged(lesson_dir, hits):
             return hits
-        opened.refresh(shelf)
+        opened.refresh(lesson_dir)
         return opened.search(wanted)
 
-    return index.ask(shelf, query_index)
+    return index.ask(lesson_dir, query_index)
 
 
-def by_mark(shelf: LessonDir, mark: str) -> list[Lesson]:
+def by_mark(lesson_dir: LessonDir, mark: str) -> list[Lesson]:
     """Return the lessons with this id or signature."""
     from reflectloop.lessons import index  # noqa: PLC0415
 
     def query_index(opened: index.Index) -> list[Lesson]:
-        if not opened.is_current(shelf):
-            opened.refresh(shelf)
+        if not opened.is_current(lesson_dir):
+            opened.refresh(lesson_dir)
         return opened.named(mark)
 
-    return index.ask(shelf, query_index)
+    return index.ask(lesson_dir, query_index)
 
 
 def pick(lessons: Iterable[Lesson], name: str) -> Lesson:
@@ -111,84 +115,84 @@ def pick(lessons: Iterable[Lesson], name: str) -> Lesson:
 # Saving -----------------------------------------------------------------------------------------------------------
 
 
-def keep(shelf: LessonDir, drafts: Sequence[NewLesson], sitting: str) -> list[LessonWrite]:
+def add_lessons(lesson_dir: LessonDir, drafts: Sequence[NewLesson], session_id: str) -> list[LessonWrite]:
     """Save new lessons and count known ones; everything is checked for secrets before anything is written."""
-    _check_session_id(sitting)
-    for page, sighting in drafts:
-        shelves.refuse_secret(page.words, f"the lesson {page.title!r}")
-        shelves.refuse_secret(sighting.words, f"a sighting of {page.title!r}")
-    with shelves.writing(shelf, "lessons"):
-        known = _known(shelf, [page for page, _ in drafts])
+    _check_session_id(session_id)
+    for page, occurrence in drafts:
+        lesson_files.refuse_secret(page.words, f"the lesson {page.title!r}")
+        lesson_files.refuse_secret(occurrence.words, f"an occurrence of {page.title!r}")
+    with lesson_files.writing(lesson_dir, "lessons"):
+        known = _known(lesson_dir, [page for page, _ in drafts])
         saved: list[LessonWrite] = []
-        sightings: list[Occurrence] = []
-        for page, sighting in drafts:
+        occurrences: list[Occurrence] = []
+        for page, occurrence in drafts:
             old = known.get(page.id) or known.get(page.heading)
             if old is None:
-                shelves.put(shelf, page)
-            note = page.body if old and page.body not in ("", old.body, *old.notes) and not sighting.note else ""
+                lesson_files.put(lesson_dir, page)
+            note = page.body if old and page.body not in ("", old.body, *old.notes) and not occurrence.note else ""
             changes = {"lesson": old.id if old else page.id, **({"note": note} if note else {})}
-            sightings.append(sighting.model_copy(update=changes))
+            occurrences.append(occurrence.model_copy(update=changes))
             saved.append(
                 LessonWrite(str(changes["lesson"]), old is None and page.id not in {item.id for item in saved})
             )
-        shelves.note(shelf, sitting, sightings)
+        lesson_files.note(lesson_dir, session_id, occurrences)
     return saved
 
 
-def _known(shelf: LessonDir, drafts: Sequence[Page]) -> dict[object, Lesson]:
+def _known(lesson_dir: LessonDir, drafts: Sequence[Page]) -> dict[object, Lesson]:
     """Return the lessons that these pages already belong to, by id and heading."""
-    if not shelf.folder.is_dir():
+    if not lesson_dir.folder.is_dir():
         return {}
     from reflectloop.lessons import index  # noqa: PLC0415
 
     def look_up(opened: index.Index) -> dict[object, Lesson]:
-        opened.refresh(shelf)
+        opened.refresh(lesson_dir)
         matches = [(page, opened.same(page)) for page in drafts]
         return {key: lesson for page, lesson in matches if lesson for key in (page.id, page.heading)}
 
-    return index.ask(shelf, look_up)
+    return index.ask(lesson_dir, look_up)
 
 
-def _check_session_id(sitting: str) -> None:
-    if not re.fullmatch(r"[\w][\w.-]{0,99}", sitting):
-        raise InvalidInput(f"{sitting!r} is not a valid session id")
+def _check_session_id(session_id: str) -> None:
+    if not re.fullmatch(r"[\w][\w.-]{0,99}", session_id):
+        raise InvalidInput(f"{session_id!r} is not a valid session id")
 
 
-def take_in(shelf: LessonDir, incoming: LessonUpload, sitting: str) -> int:
-    """Import pages and sightings unchanged; they combine with existing ones as after a git merge."""
-    _check_session_id(sitting)
+def import_lessons(lesson_dir: LessonDir, incoming: LessonUpload, session_id: str) -> int:
+    """Import pages and occurrences unchanged; they combine with existing ones as after a git merge."""
+    _check_session_id(session_id)
     for page in incoming.pages:
-        shelves.refuse_secret(page.words, f"the lesson {page.title!r}")
-    for sighting in incoming.sightings:
-        shelves.refuse_secret(sighting.words, f"a sighting of {sighting.lesson}")
-    with shelves.writing(shelf, "lessons import"):
-        existing = stock(shelf)
-        before, known = {lesson_page.name(page) for page in existing.pages.values()}, set(existing.sightings)
+        lesson_files.refuse_secret(page.words, f"the lesson {page.title!r}")
+    for occurrence in incoming.occurrences:
+        lesson_files.refuse_secret(occurrence.words, f"an occurrence of {occurrence.lesson}")
+    with lesson_files.writing(lesson_dir, "lessons import"):
+        existing = stock(lesson_dir)
+        before, known = {lesson_page.name(page) for page in existing.pages.values()}, set(existing.occurrences)
         new = {lesson_page.name(page): page for page in incoming.pages}
-        fresh = dict.fromkeys(sighting for sighting in incoming.sightings if sighting not in known)
-        shelves.note(shelf, sitting, list(fresh))
+        fresh = dict.fromkeys(occurrence for occurrence in incoming.occurrences if occurrence not in known)
+        lesson_files.note(lesson_dir, session_id, list(fresh))
         for name in new.keys() - before:
-            shelves.put(shelf, new[name])
+            lesson_files.put(lesson_dir, new[name])
     return len(new.keys() - before)
 
 
-def merge(shelf: LessonDir, into: Lesson, others: Sequence[Lesson]) -> None:
-    """Make these lessons other wordings of one: their sightings count for it, and their text becomes notes."""
-    with shelves.writing(shelf, "lessons merge"):
+def merge(lesson_dir: LessonDir, into: Lesson, others: Sequence[Lesson]) -> None:
+    """Make these lessons other wordings of one: their occurrences count for it, and their text becomes notes."""
+    with lesson_files.writing(lesson_dir, "lessons merge"):
         for other in others:
             if other.kind != into.kind:
                 raise InvalidInput(f"{other.id} is a {other.kind} and {into.id} a {into.kind}: they are not the same")
         for name in (name for other in others for name in other.files):
-            shelves.amend(shelf, name, "same_as", into.id)
+            lesson_files.amend(lesson_dir, name, "same_as", into.id)
 
 
 def settle(
-    shelf: LessonDir, lesson: Lesson, status: Literal["active", "retired"], why: Occurrence, sitting: str
+    lesson_dir: LessonDir, lesson: Lesson, status: Literal["active", "retired"], why: Occurrence, session_id: str
 ) -> None:
     """Set the status decided by a person. A retired lesson is found with --all, but no longer advises."""
-    _check_session_id(sitting)
-    shelves.refuse_secret(why.note, "the reason")
-    with shelves.writing(shelf, "lessons"):
+    _check_session_id(session_id)
+    lesson_files.refuse_secret(why.note, "the reason")
+    with lesson_files.writing(lesson_dir, "lessons"):
         for name in lesson.files:
-            shelves.amend(shelf, name, "status", status)
-        shelves.note(shelf, sitting, [why])
+            lesson_files.amend(lesson_dir, name, "status", status)
+        lesson_files.note(lesson_dir, session_id, [why])

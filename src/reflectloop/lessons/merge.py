@@ -1,4 +1,4 @@
-"""Build lessons from pages and sightings: merge equal ones, count them, find contradictions, set their status. Pure."""
+"""Build lessons from pages and occurrences: merge equal ones, count them, find contradictions, set the status. Pure."""
 
 from __future__ import annotations
 
@@ -16,38 +16,36 @@ _OPINIONS: frozenset[Kind] = frozenset(("decision", "constraint", "interface", "
 
 
 class LessonHistory(NamedTuple):
-    """The pages of one lesson, oldest first, with all its sightings."""
+    """The pages of one lesson, oldest first, with all its occurrences."""
 
     pages: tuple[tuple[str, Page], ...]  # with the names of their files
-    sightings: tuple[Occurrence, ...]
+    occurrences: tuple[Occurrence, ...]
 
     @property
     def page(self) -> Page:
         return self.pages[0][1]
 
 
-def fold(pages: Mapping[str, Page], sightings: Iterable[Occurrence], scope: Scope = "project") -> list[Lesson]:
+def fold(pages: Mapping[str, Page], occurrences: Iterable[Occurrence], scope: Scope = "project") -> list[Lesson]:
     """Return the lessons ordered by id, whatever the order of the files."""
-    return disputed(folded(pages, sightings, scope))
+    return disputed(folded(pages, occurrences, scope))
 
 
-def folded(pages: Mapping[str, Page], sightings: Iterable[Occurrence], scope: Scope) -> list[Lesson]:
+def folded(pages: Mapping[str, Page], occurrences: Iterable[Occurrence], scope: Scope) -> list[Lesson]:
     """Return the lessons without marking contradictions between them."""
-    sightings_of: dict[str, list[Occurrence]] = defaultdict(list)
-    for item in sightings:
-        sightings_of[item.lesson].append(item)
-    known = [_known(group, sightings_of) for group in _groups(pages, sightings_of)]
+    occurrences_of: dict[str, list[Occurrence]] = defaultdict(list)
+    for item in occurrences:
+        occurrences_of[item.lesson].append(item)
+    known = [_known(group, occurrences_of) for group in _groups(pages, occurrences_of)]
     return sorted((_lesson(item, scope) for item in known), key=lambda item: item.id)
 
 
 # Merging ----------------------------------------------------------------------------------------------------------
 
 
-def _groups(pages: Mapping[str, Page], sightings_of: Mapping[str, list[Occurrence]]) -> list[list[tuple[str, Page]]]:
+def _groups(pages: Mapping[str, Page], occurrences_of: Mapping[str, list[Occurrence]]) -> list[list[tuple[str, Page]]]:
     """Group the pages with the same id or title, and those that a person declared to be the same."""
-    oldest = {
-        id_: min((sighting.at for sighting in occurrences), default="") for id_, occurrences in sightings_of.items()
-    }
+    oldest = {id_: min((occurrence.at for occurrence in seen), default="") for id_, seen in occurrences_of.items()}
     ordered = sorted(pages.items(), key=lambda pair: (oldest.get(pair[1].id, "~"), pair[1].id, pair[0]))
     group_of: dict[object, list[tuple[str, Page]]] = {}
     for name, page in ordered:
@@ -62,11 +60,11 @@ def _keys(page: Page) -> list[object]:
     return [page.id, page.heading, *([page.same_as] if page.same_as else [])]
 
 
-def _known(group: Sequence[tuple[str, Page]], sightings_of: Mapping[str, list[Occurrence]]) -> LessonHistory:
+def _known(group: Sequence[tuple[str, Page]], occurrences_of: Mapping[str, list[Occurrence]]) -> LessonHistory:
     ids = {page.id for _, page in group}
     leading = [item for item in group if not item[1].same_as] or list(group)
     rest = [item for item in group if item not in leading]
-    all_seen = [item for id_ in ids for item in sightings_of.get(id_, ())]
+    all_seen = [item for id_ in ids for item in occurrences_of.get(id_, ())]
     if len(all_seen) > 1:
         all_seen.sort(key=lambda item: (item.at, item.model_dump_json()))
     return LessonHistory((*leading, *rest), tuple(dict.fromkeys(all_seen)))
@@ -77,10 +75,12 @@ def _known(group: Sequence[tuple[str, Page]], sightings_of: Mapping[str, list[Oc
 
 def _lesson(known: LessonHistory, scope: Scope) -> Lesson:
     page = known.page
-    met = _met(known.sightings)
-    results = {what: sum(item.times for item in known.sightings if item.what == what) for what in ("worked", "failed")}
-    times = sorted(item.at for item in known.sightings if item.at)
-    first = known.sightings[0] if known.sightings else Occurrence(lesson=page.id)
+    met = _met(known.occurrences)
+    results = {
+        what: sum(item.times for item in known.occurrences if item.what == what) for what in ("worked", "failed")
+    }
+    times = sorted(item.at for item in known.occurrences if item.at)
+    first = known.occurrences[0] if known.occurrences else Occurrence(lesson=page.id)
     impact, reusable = (any(getattr(item, name) for _, item in known.pages) for name in ("impact", "reusable"))
     count = max(1, met)
     also = [item for _, other in known.pages for item in (other.id, other.mark) if item not in (page.id, page.mark)]
@@ -91,7 +91,7 @@ def _lesson(known: LessonHistory, scope: Scope) -> Lesson:
         body=page.body,
         signature=page.mark,
         keywords=tuple(dict.fromkeys(word for _, item in known.pages for word in item.keywords)),
-        evidence=_evidence(known.sightings),
+        evidence=_evidence(known.occurrences),
         count=count,
         first_seen=times[0] if times else "",
         last_seen=times[-1] if times else "",
@@ -104,31 +104,31 @@ def _lesson(known: LessonHistory, scope: Scope) -> Lesson:
         failed=results["failed"],
         impact=impact,
         reusable=reusable,
-        name=next((item.name for item in known.sightings if item.name), ""),
+        name=next((item.name for item in known.occurrences if item.name), ""),
         aliases=tuple(dict.fromkeys(also)),
         contradicts=tuple(dict.fromkeys(other for _, item in known.pages for other in item.contradicts)),
         notes=_notes(known),
-        runs=tuple(dict.fromkeys(item.run for item in known.sightings if item.run)),
+        runs=tuple(dict.fromkeys(item.run for item in known.occurrences if item.run)),
         files=tuple(name for name, _ in known.pages),
     )
 
 
-def _met(sightings: Sequence[Occurrence]) -> int:
+def _met(occurrences: Sequence[Occurrence]) -> int:
     """Return how often the lesson occurred: once per run, however often that run was judged."""
-    occurrences = [sighting for sighting in sightings if sighting.what not in RULINGS]
-    return len({sighting.run for sighting in occurrences if sighting.run}) + sum(
-        sighting.times for sighting in occurrences if not sighting.run
+    met = [occurrence for occurrence in occurrences if occurrence.what not in RULINGS]
+    return len({occurrence.run for occurrence in met if occurrence.run}) + sum(
+        occurrence.times for occurrence in met if not occurrence.run
     )
 
 
-def _evidence(sightings: Sequence[Occurrence]) -> Evidence:
-    refs = dict.fromkeys(ref for sighting in sightings for ref in sighting.refs)
-    return Evidence(max((sighting.level for sighting in sightings), default="L0"), tuple(refs)[:_MOST_REFS])
+def _evidence(occurrences: Sequence[Occurrence]) -> Evidence:
+    refs = dict.fromkeys(ref for occurrence in occurrences for ref in occurrence.refs)
+    return Evidence(max((occurrence.level for occurrence in occurrences), default="L0"), tuple(refs)[:_MOST_REFS])
 
 
 def _notes(known: LessonHistory) -> tuple[str, ...]:
     other = [page.body for _, page in known.pages[1:] if page.body and page.body != known.page.body]
-    return tuple(dict.fromkeys([*other, *(sighting.note for sighting in known.sightings if sighting.note)]))[
+    return tuple(dict.fromkeys([*other, *(occurrence.note for occurrence in known.occurrences if occurrence.note)]))[
         -_MOST_NOTES:
     ]
 

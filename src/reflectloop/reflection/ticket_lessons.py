@@ -93,7 +93,7 @@ def _write(folders: Folders, ticket: Ticket, page: Page) -> RecordedLesson:
 
 def _keep(folders: Folders, page: Page, occurrence: Occurrence) -> str:
     place = lesson_scopes.project_dir(folders)
-    (written,) = lesson_store.keep(place, [NewLesson(page, occurrence)], lesson_scopes.new_session_id())
+    (written,) = lesson_store.add_lessons(place, [NewLesson(page, occurrence)], lesson_scopes.new_session_id())
     return written.id
 
 

@@ -115,7 +115,7 @@ def _store(scopes: LessonScopes, entry: PolicyRuleEntry, origin: Origin) -> Prop
         lesson=page.id, at=_now(), run=origin.run, ticket=origin.ticket, level="L2" if refs else "L0", refs=refs
     )
     place = scopes.writable("project")
-    (written,) = lesson_store.keep(place, [NewLesson(page, occurrence)], new_session_id())
+    (written,) = lesson_store.add_lessons(place, [NewLesson(page, occurrence)], new_session_id())
     return ProposalResult(written, lesson_store.pick(lesson_store.read(place).lessons, written.id), entry)
 
 

@@ -173,7 +173,7 @@ def _settle_lesson(scopes: LessonScopes, patch: KeptPatch, status: Literal["acti
     known = [lesson for lesson in lesson_store.read(place).lessons if lesson.id == page.id]
     if not known and status == "retired":
         return
-    lesson_store.keep(place, [NewLesson(page, Occurrence(lesson=page.id, at=at, level="L0"))], new_session_id())
+    lesson_store.add_lessons(place, [NewLesson(page, Occurrence(lesson=page.id, at=at, level="L0"))], new_session_id())
     lesson = lesson_store.pick(lesson_store.read(place).lessons, page.id)
     ruling = Occurrence(lesson=page.id, what="accepted" if status == "active" else "rejected", at=at, note=text)
     lesson_store.settle(place, lesson, status, ruling, new_session_id())
@@ -241,7 +241,7 @@ def _load(path: Path) -> object:
 
 
 def _read(path: Path) -> list[Any]:
-    """Return the patches kept so far; a file that cannot be read is written anew."""
+    """Return the patches kept so far; a file that cannot be read is written again."""
     value = _load(path)
     entries = value.get("rule_patch") if isinstance(value, dict) else None
     return entries if isinstance(entries, list) else []

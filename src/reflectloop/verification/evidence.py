@@ -57,7 +57,7 @@ def log_of(path: Path | None, folder: Path) -> dict[str, str | None]:
 
 
 def update_receipt(folder: Path, receipt: Mapping[str, Any], decision: Mapping[str, Any]) -> Path:
-    """Write a receipt anew with another decision: its evidence stays, and its files are hashed as they are now."""
+    """Write a receipt again with another decision: its evidence stays, and its files are hashed as they are now."""
     body = _body(receipt) | dict(decision)
     return seal_receipt(folder, body | {"files": {name: digest_of(folder / name) for name in body["files"]}})
 

@@ -112,7 +112,7 @@ def duration(seconds: float) -> str:
 
 
 class Times:
-    """The time and the number of tests of earlier runs, stored in one small file. A damaged file is begun anew."""
+    """The time and the number of tests of earlier runs, stored in one small file. A damaged file is started again."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -131,7 +131,7 @@ class Times:
             del entries[oldest]
         with files.room_for(self._path.name, self._path.parent):
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._path.write_text(json.dumps(entries))  # not flushed to disk: a damaged file is begun anew
+            self._path.write_text(json.dumps(entries))  # not flushed to disk: a damaged file is started again
 
     def _entries(self) -> dict[str, list[int]]:
         if self._known is None:

@@ -88,9 +88,9 @@ def _ticket(session: TaskSession, failure: FailureRecord, why: str, where: Attem
         failure=failure,
         known_fixes=fixes,
     )
-    shelf = TicketDir(session.folders.journal(where.task).parent)
-    ticket_store.open_ticket(shelf, made, context)
-    return OpenTicket(shelf, made, context)
+    lesson_dir = TicketDir(session.folders.journal(where.task).parent)
+    ticket_store.open_ticket(lesson_dir, made, context)
+    return OpenTicket(lesson_dir, made, context)
 
 
 def _analyst(session: TaskSession, where: AttemptPlace, query: str, output: str) -> Any:  # noqa: ANN401 - a function of a report, or None
@@ -118,7 +118,7 @@ def learn(session: TaskSession, approach: str, where: AttemptPlace) -> None:
         return
     drafts = [_draft(record, approach, where) for record in failures.values()]
     try:
-        lesson_store.keep(lesson_scopes.project_dir(session.folders), drafts, lesson_scopes.new_session_id())
+        lesson_store.add_lessons(lesson_scopes.project_dir(session.folders), drafts, lesson_scopes.new_session_id())
     except ReflectloopError as fault:
         session.tell(f"what step {where.step} taught was not kept: {fault.message}")
 

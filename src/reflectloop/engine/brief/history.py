@@ -50,7 +50,7 @@ def of(records: TaskRecords) -> list[HistoryEntry]:
         if isinstance(event, events.StepFinished) and not event.success:
             number = attempts.get(event.step_id, 1)
             known.add((event.step_id, number))
-            # A changed plan counts attempts anew, and their folders are used again.
+            # A changed plan counts attempts from 1 again, and their folders are used again.
             stored = _stored(records, event.step_id, number) if entry.seq > replanned else None
             out.append(_failed(entry.seq, event.step_id, number, stored, event.reason))
         else:

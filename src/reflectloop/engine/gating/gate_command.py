@@ -238,7 +238,7 @@ class _Line(verifying.Verification):
                 f"the patch of {self.run_id} does not make the tree that was judged",
                 next_step="reflectloop gate --contract FILE",
             )
-        (self.folder / evidence.FILE).unlink(missing_ok=True)  # what runs now is written anew
+        (self.folder / evidence.FILE).unlink(missing_ok=True)  # what runs now is written again
         return self.again.approve()
 
     def _open(

@@ -113,7 +113,7 @@ class GatePipeline:
         page = report.report_markdown(made, self.seen.verdict) + _faults_text(self.seen.verdict)
         files.write_atomic(folder / PAGE, secrets.current_detector().redact(languages.document(page)))
         if made.insight and made.insight.patches:
-            rule_patches.keep(self.memory.shelf.folder, folder, made.insight.patches)
+            rule_patches.keep(self.memory.lesson_dir.folder, folder, made.insight.patches)
         facts = {
             "run": self.run_id,
             "track": str(self.contract.track),

@@ -32,7 +32,7 @@ _LONGEST = 200  # of a title; a longer text goes on in the body
 class AnchorLessons(NamedTuple):
     """The lessons of a project that are anchors, the eldest first."""
 
-    shelf: LessonDir
+    lesson_dir: LessonDir
     lessons: tuple[Lesson, ...]
 
     @property
@@ -78,9 +78,9 @@ def _marks(lesson: Lesson) -> set[str]:
 
 
 def remembered(folders: Folders) -> AnchorLessons:
-    shelf = lesson_scopes.project_dir(folders)
-    lessons = [lesson for lesson in lesson_store.read(shelf).lessons if lesson.kind in _LETTERS]
-    return AnchorLessons(shelf, tuple(sorted(lessons, key=lambda lesson: (lesson.first_seen, lesson.id))))
+    lesson_dir = lesson_scopes.project_dir(folders)
+    lessons = [lesson for lesson in lesson_store.read(lesson_dir).lessons if lesson.kind in _LETTERS]
+    return AnchorLessons(lesson_dir, tuple(sorted(lessons, key=lambda lesson: (lesson.first_seen, lesson.id))))
 
 
 def keep(memory: AnchorLessons, sifted: RetentionResult, run_id: str) -> None:
@@ -91,10 +91,12 @@ def keep(memory: AnchorLessons, sifted: RetentionResult, run_id: str) -> None:
     made += [_draft(anchor, run_id, "") for anchor in sifted.waiting]
     if not made:
         return
-    with files.room_for("what was seen", memory.shelf.folder):
-        lesson_store.keep(memory.shelf, made, run_id)
-    now = remembered(Folders(memory.shelf.folder.parent.parent))
-    files.write_atomic(memory.shelf.folder / PAGE, languages.document(retention.anchors_page(now.retained(), HEAD)))
+    with files.room_for("what was seen", memory.lesson_dir.folder):
+        lesson_store.add_lessons(memory.lesson_dir, made, run_id)
+    now = remembered(Folders(memory.lesson_dir.folder.parent.parent))
+    files.write_atomic(
+        memory.lesson_dir.folder / PAGE, languages.document(retention.anchors_page(now.retained(), HEAD))
+    )
 
 
 def _draft(anchor: Anchor, run_id: str, name: str) -> NewLesson:

@@ -128,6 +128,6 @@ def not_authenticated(root: Path, checked: ReceiptCheck) -> list[str]:
 
 
 def verify_again(run_id: str) -> str:
-    """Return the commands that judge the change of a run anew and then apply what was judged."""
+    """Return the commands that judge the change of a run again and then apply what was judged."""
     file = shlex.quote(f"{run_id}.patch")
     return f"reflectloop diff {run_id} > {file} && reflectloop verify --patch {file} && git apply {file}"

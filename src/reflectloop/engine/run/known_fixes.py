@@ -27,7 +27,7 @@ _LONGEST, _NEAR = 1_000, 3  # characters that are looked up, and how many are fo
 class FixTools(NamedTuple):
     """The lessons, policy and limits with which a run tries fixes."""
 
-    shelves: tuple[LessonDir, ...]  # the project's first
+    lesson_dirs: tuple[LessonDir, ...]  # the project's first
     policy: Callable[[], CommandPolicy]
     diagnose: Callable[[StepResult], FailureRecord]
     logs: Path
@@ -35,10 +35,10 @@ class FixTools(NamedTuple):
     attempts: int  # of one step, the first among them
 
 
-def shelves_of(folders: Folders) -> tuple[LessonDir, ...]:
+def lesson_dirs_of(folders: Folders) -> tuple[LessonDir, ...]:
     """Return the lesson folders that exist, the project's first."""
     every = (lesson_scopes.project_dir(folders), lesson_scopes.user_dir())
-    return tuple(shelf for shelf in every if shelf.folder.is_dir())
+    return tuple(lesson_dir for lesson_dir in every if lesson_dir.folder.is_dir())
 
 
 def executable(lesson: Lesson) -> bool:
@@ -51,22 +51,25 @@ def try_fixes(broken: FailedStep, means: FixTools, first: FailureRecord) -> Step
     return _Mending(broken, means).run(first)
 
 
-def fixes(shelves: Sequence[LessonDir], signature: str) -> list[Lesson]:
+def fixes(lesson_dirs: Sequence[LessonDir], signature: str) -> list[Lesson]:
     """Return the fixes that may be tried against this failure: the project's first, the most successful first."""
     known = [
-        lesson for shelf in shelves for lesson in lesson_recall.known_fixes([shelf], signature) if executable(lesson)
+        lesson
+        for lesson_dir in lesson_dirs
+        for lesson in lesson_recall.known_fixes([lesson_dir], signature)
+        if executable(lesson)
     ]
     return [
         lesson
         for lesson in known
-        if not any(_contradicts(shelf, lesson) for shelf in shelves if shelf.scope != lesson.scope)
+        if not any(_contradicts(lesson_dir, lesson) for lesson_dir in lesson_dirs if lesson_dir.scope != lesson.scope)
     ]
 
 
-def _contradicts(shelf: LessonDir, lesson: Lesson) -> bool:
+def _contradicts(lesson_dir: LessonDir, lesson: Lesson) -> bool:
     """Within a scope that is a conflict already; a word against it in the other one counts as much."""
     return any(
-        lesson.id in other.contradicts and other.status != "retired" for other in lesson_store.read(shelf).lessons
+        lesson.id in other.contradicts and other.status != "retired" for other in lesson_store.read(lesson_dir).lessons
     )
 
 
@@ -104,7 +107,7 @@ class _Mending:
 
     def _next(self, signature: str) -> Lesson | None:
         try:
-            known = fixes(self.means.shelves, signature)
+            known = fixes(self.means.lesson_dirs, signature)
         except (ReflectloopError, OSError) as fault:  # how a run ends does not depend on what can be read up
             self.means.show.warning(self.broken.step.id, f"known fixes could not be looked up: {fault}")
             return None
@@ -232,15 +235,17 @@ class _Mending:
 
 def known(folders: Folders, record: FailureRecord) -> list[dict[str, object]]:
     """Fixes of this failure as a card carries them; those found by their words alone, or in dispute, are never run."""
-    shelves = shelves_of(folders)
-    usable = {fix.id for fix in fixes(shelves, record.signature)}
+    lesson_dirs = lesson_dirs_of(folders)
+    usable = {fix.id for fix in fixes(lesson_dirs, record.signature)}
     shown: dict[str, dict[str, object]] = {}
-    for shelf in shelves:
-        for lesson in lesson_store.by_mark(shelf, record.signature):
+    for lesson_dir in lesson_dirs:
+        for lesson in lesson_store.by_mark(lesson_dir, record.signature):
             if lesson.kind == "failfix" and lesson.status != "retired":
                 shown.setdefault(lesson.id, _shown(lesson, "signature", executable=lesson.id in usable))
     cause = record.diagnosis.root_cause if record.diagnosis else ""
-    for lesson in lesson_recall.recall(shelves, "failure", f"{cause} {record.log_excerpt[-_LONGEST:]}").lessons[:_NEAR]:
+    for lesson in lesson_recall.recall(lesson_dirs, "failure", f"{cause} {record.log_excerpt[-_LONGEST:]}").lessons[
+        :_NEAR
+    ]:
         shown.setdefault(lesson.id, _shown(lesson, "words", executable=False))
     return list(shown.values())
 

@@ -57,7 +57,7 @@ class LessonHooks:
         first = self._failures[broken.step.id] = self._diagnosed(broken.result)
         root = self._in.folders.root
         means = known_fixes.FixTools(
-            known_fixes.shelves_of(self._in.folders),
+            known_fixes.lesson_dirs_of(self._in.folders),
             lambda: policy.of(self._in.config.policy, root),
             self._diagnosed,
             self._in.logs,

@@ -36,7 +36,7 @@ def keep(run: PreparedRun, error: ReflectloopError | None) -> list[str]:
             new = [_fix_outcome(run, fix, error) for fix in _fixes(run) if fix.scope == scope]
             new += _recovery(run, error) if scope == "project" else []
             if new:
-                lesson_store.keep(folder, new, run.run_id)
+                lesson_store.add_lessons(folder, new, run.run_id)
         except (ReflectloopError, OSError, GitFailed) as fault:
             warnings.append(f"what this run taught was not kept: {fault}")
     return warnings

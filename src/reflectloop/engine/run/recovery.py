@@ -164,7 +164,7 @@ def plan_then(point: ResumePoint, copy: Path, folders: Folders) -> LoadedPlan:
     )
 
 
-def take_in(folders: Folders, store: Store, run_id: str) -> None:
+def import_objects(folders: Folders, store: Store, run_id: str) -> None:
     """Import the objects of a dead engine, which were scanned when it recorded them, and remove its workspaces."""
     for entry in workspace_registry.entries(folders.own):
         if entry.name.split(".")[0] == run_id:

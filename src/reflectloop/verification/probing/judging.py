@@ -142,7 +142,7 @@ def _narrowness(seen: Observation, near: Sequence[AnswerPair], share: float) -> 
     if len(lonely) >= least and not _all_natural(seen, lonely):
         return "has code that only the inputs of the tests reach"
     if same_fault.remaining(seen):
-        return "mends the answer for some inputs near those of the tests, and leaves the same fault in others"
+        return "repairs the answer for some inputs near those of the tests, and leaves the same fault in others"
     return ""
 
 
@@ -179,7 +179,7 @@ def _named_value(seen: Observation, near: Sequence[AnswerPair]) -> str:
 
 
 def _is_row_scattered(seen: Observation) -> bool:
-    """Return True if, in a row of numbers to which base gives one answer, the patch mends some in no order."""
+    """Return True if, in a row of numbers to which base gives one answer, the patch repairs some in no order."""
     answers = seen.told(seen.rows)
     if len({item.base.text for item in (*seen.tests, *answers)}) < _LEAST_ROW_ANSWERS:
         return False

@@ -35,7 +35,7 @@ class FixedValue(NamedTuple):
 
 
 class MadeValue(NamedTuple):
-    """An object that is made anew for each call, by its class and the arguments of its constructor."""
+    """An object that is made again for each call, by its class and the arguments of its constructor."""
 
     name: str  # module:Class
     args: tuple[Any, ...]

@@ -1,7 +1,7 @@
 """Make rows of numbers at equal distances from a number of the tests; pure.
 
-Where base gives one wrong answer to a whole row, a fix mends all of it, all from some number on, or every n-th number.
-One that mends some in no order goes by a hash of the number.
+Where base gives one wrong answer to a whole row, a fix repairs all of it, all from some number on, or every n-th one.
+One that repairs some in no order goes by a hash of the number.
 """
 
 from __future__ import annotations

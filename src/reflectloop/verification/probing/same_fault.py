@@ -1,8 +1,8 @@
-"""Tell whether the fault that a patch mends at the tests' inputs stays in inputs near them. Pure.
+"""Tell whether the fault that a patch repairs at the tests' inputs stays in inputs near them. Pure.
 
 The fault is a mark in base's wrong answers that no right answer of the tests has, such as a separator that is left over
-at the end of a text. A fix by a rule that happens to hold for the tests' inputs mends some of the inputs near them and
-leaves the same fault in others.
+at the end of a text. A fix by a rule that happens to hold for the tests' inputs repairs some of the inputs near them
+and leaves the same fault in others.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ def _marks(seen: Observation) -> dict[Mark, set[int]]:
     for at in seen.changed if len(right) >= _LEAST_RIGHT else ():
         before, after = _texts(seen.tests[at].base), _texts(seen.tests[at].patch)
         if len(before) == len(after):
-            for wrong, mended in zip(before, after, strict=True):
-                for mark in _removed(wrong, mended):
+            for wrong, repaired in zip(before, after, strict=True):
+                for mark in _removed(wrong, repaired):
                     out.setdefault(mark, set()).add(at)
     return {mark: origins for mark, origins in out.items() if not any(map(mark.is_in, right))}
 
 
-def _removed(wrong: str, mended: str) -> Iterator[Mark]:
+def _removed(wrong: str, repaired: str) -> Iterator[Mark]:
     """Yield the marks of what the second text does not have of the first."""
-    beginning = wrong[: len(wrong) - _shared(wrong[::-1], mended[::-1])]
-    end = wrong[_shared(wrong, mended) :]
+    beginning = wrong[: len(wrong) - _shared(wrong[::-1], repaired[::-1])]
+    end = wrong[_shared(wrong, repaired) :]
     for mark in (Mark("begins", beginning), Mark("ends", end), Mark("has", end[:_BEGINNING])):
         long_enough = len(mark.signs) == _BEGINNING if mark.where == "has" else 0 < len(mark.signs) <= _LONGEST
-        if wrong != mended and long_enough and not any(map(str.isalnum, mark.signs)):
+        if wrong != repaired and long_enough and not any(map(str.isalnum, mark.signs)):
             yield mark
 
 

@@ -204,7 +204,7 @@ def answer(
     function: Callable[..., Any], given: dict[str, Any], steps: StepCounter, guard: Guard, most: int
 ) -> dict[str, Any]:
     """Call a function and return its outcome as JSON."""
-    guard.active = True  # an object that is made anew runs code of the project
+    guard.active = True  # an object that is made again runs code of the project
     try:
         args = [plain_data.decode(value) for value in given["args"]]
         kwargs = {name: plain_data.decode(value) for name, value in given["kwargs"]}

@@ -136,7 +136,7 @@ def marks_added(old: Sequence[Skip], new: Sequence[Skip]) -> Iterator[LocatedVer
 
 
 def _same_skip(old: Skip, new: Skip) -> bool:
-    """Return True if both skip on the same condition, or on the same name whose value may be computed anew."""
+    """Return True if both skip on the same condition, or on the same name whose value may be computed again."""
     spelled = old.what == new.what and new.what.startswith(("@", "pytestmark"))
     platforms = old.kind == new.kind and same_platforms(old.conditions, new.conditions)
     computed = spelled and bool(new.conditions) and holds_here(new.conditions) is not True
