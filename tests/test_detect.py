@@ -502,6 +502,17 @@ def test_maven_and_gradle_are_called_by_their_wrapper_and_take_in_their_modules(
     assert found({"pom.xml": ""})["maven-build"].command == ("mvn", "compile")
 
 
+def test_tests_that_the_build_has_made_are_made_again() -> None:
+    source = {"a.c": "int main(void) { return 0; }\n"}
+    built = {
+        **source,
+        "Makefile": "CC = gcc\n.PHONY: all\nall: app \\\n  test\n\ntest: test.c\n\tcc -o $@ $^ && ./test\n",
+    }
+    assert found(built)["make-test"].command == ("make", "-B", "test")
+    apart = {**source, "Makefile": "all: app\n\ntest: app\n\t./app --test\n"}
+    assert found(apart)["make-test"].command == ("make", "test")
+
+
 def test_autotools_are_configured_and_made_before_make_check() -> None:
     checks = found({"configure.ac": "", "Makefile.am": ""})
     assert [(check.name, check.kind) for check in checks.values()] == [("autotools", "build"), ("make-check", "test")]

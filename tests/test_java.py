@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from reflectloop.verification import reports
-from reflectloop.verification.result import Counts
+from pathlib import Path
+
+from reflectloop.verification import reports, tools
+from reflectloop.verification.result import Counts, DetectedCheck
 from reflectloop.verification.tools.records import jvm
 
 SUREFIRE = """<?xml version="1.0" encoding="UTF-8"?>
@@ -95,3 +97,11 @@ def test_a_build_in_which_surefire_found_no_test_ran_none() -> None:
     ran = f"{goal}\n[INFO] Tests run: 2, Failures: 0, Errors: 0, Skipped: 0\n{line}\n[INFO] BUILD SUCCESS\n{line}\n"
     said = [reports.judge(reports.read(text), exit_code=0, log=text).type for text in (silent, skipped, ran)]
     assert said == ["no_tests", "no_tests", "passed"]
+
+
+def test_gradle_writes_into_a_folder_of_its_own_and_reads_packages_from_the_users(tmp_path: Path) -> None:
+    check = DetectedCheck("gradle", "test", "gradle", ("gradle", "test"))
+    prepared = tools.prepare(check, report=tmp_path / "report")
+    assert f"--gradle-user-home={tmp_path / 'report.kept'}" in prepared.argv
+    assert "--offline" in prepared.argv  # a check has no network
+    assert prepared.env == {"GRADLE_RO_DEP_CACHE": "{home}/.gradle/caches"}

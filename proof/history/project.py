@@ -119,7 +119,7 @@ class Project:
         passed = {
             name: os.environ[name]
             for name in os.environ
-            if name.startswith(("PIP_", "UV_", "NPM_CONFIG_", "GOPROXY", "SSL_CERT", "NODE_EXTRA_CA"))
+            if name.startswith(("PIP_", "UV_", "NPM_CONFIG_", "GOPROXY", "SSL_CERT", "NODE_EXTRA_CA", "RUSTUP_HOME"))
         }
         return passed | {
             "PATH": os.pathsep.join(path),

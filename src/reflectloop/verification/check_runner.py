@@ -300,7 +300,9 @@ class CheckRunner:
         prepared = tools.prepare(check, report=inside / "report", only=only)
         if prepared.stand_in:
             shutil.copyfile(prepared.stand_in, box.workspace.tmp / name / prepared.stand_in.name)
-        env = {**self._own_modules(box, tree, check), **prepared.env}
+        home = self.ground.caller.get("HOME", "")
+        named = {name: value.replace("{home}", home) for name, value in prepared.env.items()}
+        env = {**self._own_modules(box, tree, check), **named}
         place = RunPlace(box.workspace.tmp / name, inside, box.view.root if box.view else box.workspace.repo.resolve())
         if extras and check.kind == "test":
             prepared, env = extras.lay(prepared, env, place)

@@ -50,7 +50,7 @@ class Run:
     # "{report}" is the requested path, "{kept}" a folder next to it for the tool, "{beside}" the parent of both.
     arguments: tuple[str, ...] = ()
     own: str = ""  # name or pattern of a report that the tool names
-    env: Mapping[str, str] | None = None
+    env: Mapping[str, str] | None = None  # "{home}" is the user's home folder
     stand_in: Path | None = None  # a file that runs the tool's module and writes a report
     leading: bool = False  # its options must precede its positional arguments
     valued: frozenset[str] = frozenset()  # options whose value is the next argument

@@ -184,8 +184,10 @@ TOOLS = (
         run=record.Run(
             format="junit",
             place="own",
-            arguments=("--no-daemon", "--continue"),
+            # Its own folder must be writable; packages that the user's has are read from there.
+            arguments=("--no-daemon", "--continue", "--offline", "--gradle-user-home={kept}"),
             own="**/build/test-results/*/TEST-*.xml",
+            env={"GRADLE_RO_DEP_CACHE": "{home}/.gradle/caches"},
         ),
         select=record.Selector(_select_gradle, replaces=False),
         endings=_ENDINGS,

@@ -71,7 +71,16 @@ def _find_make(part: ProjectPart) -> Iterator[DetectedCheck]:
         yield part.check("make", "build", "make", ("make",), f"{name} exists, and sources to compile")
     target = next((target for target in ("check", "test", "tests") if target in targets), None)
     if target:
-        yield part.check(f"make-{target}", "test", "make", ("make", target), f"{name} has the target {target}")
+        # A build that makes the tests runs them too, and would leave nothing to do.
+        anew = ("-B",) if target in _made_by_default(part.text(name)) else ()
+        command = ("make", *anew, target)
+        yield part.check(f"make-{target}", "test", "make", command, f"{name} has the target {target}")
+
+
+def _made_by_default(makefile: str) -> list[str]:
+    """Return what the first target of a Makefile needs."""
+    first = re.search(r"^(?!\.)[\w./%-]+[ \t]*:(?!=)(.*)$", makefile.replace("\\\n", " "), re.MULTILINE)
+    return first[1].split() if first else []
 
 
 def _select(tests: Sequence[str]) -> tuple[str, ...] | None:
