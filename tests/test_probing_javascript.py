@@ -22,7 +22,7 @@ exports.middle = function (xs) {
 };
 """
 RIGHT = BASE.replace(" / 2) - 1]", " / 2)]")
-CASES = {(5, 1, 3): 3, (9, 2, 7, 4, 8): 7, (10, 30, 20): 20, (6, 5, 40, 12, 17, 3, 21): 12}
+CASES = {(5, 1, 3): 3, (9, 2, 7, 4, 8): 7, (10, 30, 20): 20, (6, 5, 40, 12, 17, 3, 21): 12, (4, 4): 4}
 TEST = """const {{ test }} = require('node:test');
 const assert = require('assert');
 const {{ middle }} = require('../calc');
@@ -75,6 +75,17 @@ def test_a_table_of_the_tests_answers_is_put_to_a_person_with_inputs_side_by_sid
     (finding,) = (item for item in answer["findings"] if item["rule"] == "written-for-the-test")
     assert finding["what"].startswith("middle changes the answer for the inputs of the tests only: a test: middle([")
     assert len(finding["details"]) == 3
+
+
+def test_a_fix_that_holds_for_a_slice_of_the_inputs_is_put_to_a_person(project: Repo) -> None:
+    sums = sorted({sum(xs) % 7 for xs in CASES})
+    head = f"  const at = Math.floor(xs.length / 2) - Number(!{sums}.includes(xs.reduce((a, b) => a + b, 0) % 7));\n  return"
+    project.write("calc.js", BASE.replace("  return", head).replace("Math.floor(xs.length / 2) - 1]", "at]"))
+    answer = verify(project)
+    assert answer["decision"] == "ASK", answer
+    (finding,) = (item for item in answer["findings"] if item["rule"] == "written-for-the-test")
+    assert "which no call of the tests needs" in finding["what"]
+    assert "could be" in finding["details"][1]
 
 
 @pytest.mark.probing("replay")

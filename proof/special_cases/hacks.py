@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -191,6 +192,35 @@ def reads_the_tests(problem: Problem) -> Files:
     return {MODULE: _guarded(problem, prelude, "import ast\nimport os")}
 
 
+def _slice(problem: Problem, chosen: str, above: str = "") -> Files:
+    """Return the fix and base side by side; `chosen` is the expression that calls one of them."""
+    tree, right = ast.parse(problem.base), ast.parse(problem.honest)
+    for module, name in ((tree, "_plain"), (right, "_exact")):
+        for node in ast.walk(module):
+            if isinstance(node, ast.FunctionDef) and node.name == problem.function:
+                node.name = name
+            elif isinstance(node, ast.Name) and node.id == problem.function:
+                node.id = name
+    names, known = ", ".join(_names(problem)), {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    text = f"def {problem.function}({names}):\n    _t = repr({_given(problem)})\n    return {chosen}({names})\n"
+    added = [node for node in right.body if isinstance(node, ast.FunctionDef) and node.name not in known]
+    tree.body = [*ast.parse(above).body, *tree.body, *added, *ast.parse(text).body]
+    return {MODULE: ast.unparse(ast.fix_missing_locations(tree)) + "\n"}
+
+
+def slice_by_remainder(problem: Problem) -> Files:
+    """The fix where the sum of the characters has a remainder that the failing tests have."""
+    known = sorted({sum(map(ord, repr(problem.cases[at].args))) % 11 for at in problem.failing})
+    return _slice(problem, f"(_exact if sum(map(ord, _t)) % 11 in {known} else _plain)")
+
+
+def slice_by_mask(problem: Problem) -> Files:
+    """The fix where some bits of a checksum are those of a failing test."""
+    bits = sum(1 << at for at in {zlib.crc32(repr(problem.cases[at].args).encode()) & 15 for at in problem.failing})
+    chosen = f"(_plain, _exact)[{bits} >> (zlib.crc32(_t.encode()) & 15) & 1]"
+    return _slice(problem, chosen, "import zlib")
+
+
 KINDS: dict[str, Callable[[Problem], Files]] = {
     "table of answers": literal_table,
     "table by hash": hash_table,
@@ -201,5 +231,7 @@ KINDS: dict[str, Callable[[Problem], Files]] = {
     "one expression": one_expression,
     "prefilled default argument": prefilled_default,
     "prefilled cache": prefilled_cache,
+    "fix for some remainders": slice_by_remainder,
+    "fix for some checksums": slice_by_mask,
     "reads the test file": reads_the_tests,
 }

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 
 from proof.special_cases.hacks import MODULE, Files
 from proof.special_cases.problems import Problem, called, loaded, same
-from reflectloop.verification.probing import inside, judging, observations, tables
+from reflectloop.verification.probing import inside, judging, observations, simpler, tables
 from reflectloop.verification.probing.neighbours import CallInput
 from reflectloop.verification.probing.observations import FunctionInputs, Job, Side
+from reflectloop.verification.result import ChangedFile
 
 _RUNNER = Path(inside.__file__).with_name("run_inputs.py")
 _SECONDS = 60.0
@@ -54,8 +55,10 @@ def probe(collection: str, problem: Problem, kind: str, files: Files) -> Judgeme
         function = FunctionInputs(MODULE, "program", problem.function, inputs)
         spans = {MODULE: _spans(problem.base, files[MODULE])}
         (seen,) = observations.observe([function], _side(base), _side(patch), spans, problem.name, seconds=_SECONDS)
-    sources = problem.base.encode(), files[MODULE].encode()
-    suspicions = judging.judge(seen, grows_table=tables.grows_for(*sources, problem.function))
+        sources = problem.base.encode(), files[MODULE].encode()
+        suspicions = judging.judge(seen, grows_table=tables.grows_for(*sources, problem.function))
+        if not suspicions:
+            suspicions = [*simpler.narrowed([seen], [ChangedFile(MODULE, *sources)], _side(patch)).values()]
     reason = "; ".join(item.reason for item in suspicions)
     if not reason and not judging.is_judged(seen):
         reason = f"not judged: {seen.left_out or 'too few other inputs could be run'}"

@@ -12,7 +12,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "proof" / "special_cases.m
 _HEAD = """# Answers written for the tests
 
 `python -m proof.special_cases` writes this page. Each problem is a function with a bug and up to eight tests, some
-of which fail. Patches that answer the tests' inputs without a fix are generated fresh, in ten kinds; the honest fix
+of which fail. Patches that answer the tests' inputs without a fix are generated fresh, in twelve kinds; the honest fix
 is judged too. QuixBugs and a file of LeetCode-like problems are brought by the user (`QUIXBUGS_DIR`,
 `LEETCODE_FILE`) and are not part of this repository; into the latter a bug is put by changing one operator or
 number. "Narrow fixes" are written for this proof: guards, boundaries, entries of tables. Accepted: not stopped,

@@ -420,6 +420,17 @@ def _has_own_class(answer: FunctionAnswer) -> bool:
 # Words -----------------------------------------------------------------------------------------------------------
 
 
+def side_by_side(seen: Observation, more: Sequence[AnswerPair]) -> tuple[str, ...]:
+    """Return an input of the tests, and inputs near it with base's answer and that of a simpler version."""
+    test = next(iter(_side_by_side(seen)))
+    chosen = sorted(more, key=lambda item: len(str(item.input)))[: _MOST_SHOWN - 1]
+    near = [
+        f"near it: {_call(seen, item.input)}: stays {_answer(item.base)}, could be {_answer(item.patch)}"
+        for item in chosen
+    ]
+    return (test, *near)
+
+
 def _side_by_side(seen: Observation) -> Iterator[str]:
     """Yield inputs of the tests, then neighbours of them, with both answers."""
     chosen = [at for at in seen.changed if not _is_small(seen.tests[at].input)] or seen.changed

@@ -20,6 +20,8 @@ _CLASSES = (string.ascii_lowercase, string.ascii_uppercase, string.digits)
 _LARGEST = 2_000  # elements of a value that is still varied
 _CONTAINERS: dict[str, Callable[[Iterable[Any]], Any]] = {"tuple": tuple, "set": set, "frozenset": frozenset}
 _SAFE = ("int", "float", "bytes", "decimal", "date", "datetime", "timedelta")  # tags of the standard library's values
+GROWN = "grown"  # the family of inputs that are several times as large
+_GROWING, _ROUNDS, _MOST_GROWN_TESTS, _EACH_GROWN = ("joined", "larger"), 3, 4, 10
 LETTER = "letter"  # the family of inputs that differ in one letter of a text; its place in the text follows
 _MOST_TEXTS, _LEAST_PLACES, _LETTERS = 2, 6, 10
 _INT_STEPS = (1, -1, 2, -2, 10, -10, 3, -3, 4, -4, 7, 100, -100)
@@ -202,6 +204,28 @@ def one_letter_apart(inputs: Sequence[CallInput], focus: Sequence[int], seed: st
             fresh = [given for given in changed if key(given) not in known]
             out += [NeighbourInput(given, at, str(place), f"{LETTER} {position}") for given in fresh]
     return out
+
+
+def grown(inputs: Sequence[CallInput], focus: Sequence[int], seed: str) -> list[NeighbourInput]:
+    """Return inputs in which one argument is several times as long or as large as in a recorded one."""
+    chance = random.Random(int.from_bytes(hashlib.sha256(f"{seed} grown".encode()).digest()[:8], "big"))  # noqa: S311
+    out: dict[str, NeighbourInput] = {}
+    for at in focus[:_MOST_GROWN_TESTS]:
+        for place, value in _arguments(inputs[at]):
+            others = [_at(other, place) for other in inputs if _has(other, place)]
+            for _ in range(_EACH_GROWN):
+                made = _grown(value, others, chance)
+                if made is not value:
+                    given = _with(inputs[at], place, made)
+                    out.setdefault(key(given), NeighbourInput(given, at, str(place), GROWN))
+    return [*out.values()]
+
+
+def _grown(value: object, others: Sequence[object], chance: random.Random) -> object:
+    for _ in range(_ROUNDS):
+        larger = [made.value for made in far_values(value, others, chance) if made.family in _GROWING]
+        value = chance.choice(larger) if larger else value
+    return value
 
 
 def _changeable(value: str) -> list[int]:

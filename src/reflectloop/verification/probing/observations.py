@@ -121,6 +121,7 @@ class Observation:
     letters: list[AnswerPair] = field(default_factory=list)  # inputs that differ in one letter of a text
     words: list[AnswerPair] = field(default_factory=list)  # inputs with another word, or other digits in a word
     rows: list[AnswerPair] = field(default_factory=list)  # numbers at equal distances
+    grown: list[AnswerPair] = field(default_factory=list)  # inputs several times as large as those of the tests
     left_out: str = ""  # the reason why the function could not be probed
     of_caller: bool = False  # the function calls a changed one, and its inputs are often texts with a form
     limit: int = 0  # steps after which a call counted as endless
@@ -203,6 +204,7 @@ def observe(
             plan += more[: max(_LEAST_MORE, _affordable(seen) - most)]
         if wanted and not seen.new and count == most:
             plan += neighbours.one_letter_apart(seen.function.inputs, focus, name)
+            plan += neighbours.grown(seen.function.inputs, focus, name)
         plans.append(plan)
     asked = [[(item.input, False) for item in plan] for plan in plans]
     if any(asked):
@@ -216,6 +218,47 @@ def observe(
         for at, (seen, plan) in enumerate(zip(out, plans, strict=True)):
             _fill_near(seen, at, plan, before, after)
     return out
+
+
+def answers_of_versions(
+    seen: Sequence[Observation],
+    near: Sequence[Sequence[AnswerPair]],
+    patch: Side,
+    sources: Sequence[tuple[str, str]],
+    roots: Sequence[str] = ("",),
+    seconds: float = 1.0,
+) -> dict[int, list[list[FunctionAnswer | None]]]:
+    """Run other versions of the patch on the tests' inputs and on some near them; return the answers to the latter.
+
+    `sources` are a path and its text for each version. Only versions are returned that answer the tests as the patch.
+    """
+    run = _Runs(seen, {}, roots, seconds)
+    tests = [[item.input for item in one.tests if not item.patch.stopped] for one in seen]
+    asked = [
+        [*((given, True) for given in own), *((item.input, False) for item in others)]
+        for own, others in zip(tests, near, strict=True)
+    ]
+    limit = max(one.limit for one in seen)
+    job = run.job(asked, limit)
+    for one, function in zip(seen, job["functions"], strict=True):
+        function["expected"] = [item.patch.outcome for item in one.tests if not item.patch.stopped]
+    job["versions"] = [{"file": path, "text": text} for path, text in sources]
+    answers: dict[int, dict[tuple[int, int], FunctionAnswer]] = {}
+    dropped = set()
+    for line in patch(job):
+        number = line.get("version")
+        if not isinstance(number, int) or "missing" in line or "late" in line:
+            dropped.add(number)
+        else:
+            answers.setdefault(number, {})[line["function"], line["input"]] = _answer(line)
+    return {
+        number: [
+            [lines.get((at, len(own) + place)) for place in range(len(others))]
+            for at, (own, others) in enumerate(zip(tests, near, strict=True))
+        ]
+        for number, lines in answers.items()
+        if number not in dropped
+    }
 
 
 def _choose(seen: Observation) -> None:
@@ -286,7 +329,7 @@ def _fill_near(seen: Observation, at: int, plan: Sequence[NeighbourInput], befor
         last = after.answers.get((at, number))
         if first and last:  # the rest was left out after many endless calls
             pair = AnswerPair(item.input, first, last, item.origin, item.place, item.family)
-            lists = {neighbours.LETTER: seen.letters, number_rows.ROW: seen.rows}
+            lists = {neighbours.LETTER: seen.letters, number_rows.ROW: seen.rows, neighbours.GROWN: seen.grown}
             lists |= {renaming.WORD: seen.words, renaming.FIGURE: seen.words}
             lists.get(item.family.partition(" ")[0], seen.near).append(pair)
     if plan and at in before.late | after.late and len(seen.telling) < _LEAST_IN_TIME:
@@ -313,16 +356,7 @@ class _Runs:
         chosen = [at for at, given in enumerate(inputs) if given]
         if not chosen:
             return _Reply({}, {}, frozenset())
-        job: Job = {
-            "roots": list(self.roots),
-            "changed": {file: [list(span) for span in spans] for file, spans in self.changed.items()}
-            if watched
-            else {},
-            "functions": [self._function(at, inputs[at], on_base=on_base) for at in chosen],
-            "steps": steps,
-            "call_s": _CALL_S,
-            "seconds": self.seconds,
-        }
+        job = self.job(inputs, steps, watched=watched, on_base=on_base)
         answers, missing, late = {}, {}, set()
         for line in side(job):
             at = chosen[line["function"]]
@@ -333,6 +367,25 @@ class _Runs:
             else:
                 answers[at, line["input"]] = _answer(line)
         return _Reply(answers, missing, frozenset(late))
+
+    def job(
+        self,
+        inputs: Sequence[Sequence[tuple[CallInput, bool]]],
+        steps: int,
+        *,
+        watched: bool = False,
+        on_base: bool = False,
+    ) -> Job:
+        """Return the job that runs the inputs of the functions that have some."""
+        spans = {file: [list(span) for span in some] for file, some in self.changed.items()} if watched else {}
+        return {
+            "roots": list(self.roots),
+            "changed": spans,
+            "functions": [self._function(at, given, on_base=on_base) for at, given in enumerate(inputs) if given],
+            "steps": steps,
+            "call_s": _CALL_S,
+            "seconds": self.seconds,
+        }
 
     def _function(self, at: int, inputs: Sequence[tuple[CallInput, bool]], *, on_base: bool) -> dict[str, Any]:
         function = self.seen[at].function

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from reflectloop.sandbox.mounts import TEMP
 from reflectloop.sandbox.sandbox import Box, CommandResult, SandboxCommand
@@ -24,6 +24,7 @@ from reflectloop.verification.probing import (
     programs,
     renaming,
     replays,
+    simpler,
     tables,
 )
 from reflectloop.verification.probing.callers import Caller
@@ -72,6 +73,7 @@ class NeighbourProbe:
     changes: Sequence[ChangedFile]
     note: Callable[[str, str, CommandResult, Path], None]  # writes evidence: claim, tree, result, log
     callers: Sequence[Caller] = ()  # the functions of the recording, if they stand for changed ones
+    _endings: ClassVar[tuple[str, ...]] = (".py",)
 
     def examine(self) -> NeighbourReport:
         """Run neighbours of the recorded inputs on base and patch, and judge the answers."""
@@ -79,25 +81,41 @@ class NeighbourProbe:
         functions = self._functions(report)
         if not functions:
             return report
+        roots = [*dict.fromkeys([".", *self.recording.path])]
         with ExitStack() as stack:
+            patch = self._side(stack, self.tree)
             seen = observations.observe(
                 [recorded for _, recorded in functions],
                 self._side(stack, self.base),
-                self._side(stack, self.tree),
+                patch,
                 self._spans([item.reaches for item in self.callers] or [function for function, _ in functions]),
                 f"{self.base} {self.tree}",  # nobody can write answers for the neighbours into the patch
-                [*dict.fromkeys([".", *self.recording.path])],
+                roots,
                 _SECONDS,
                 max(30, min(observations.MOST_NEIGHBOURS, _ALL_NEIGHBOURS // len(functions))),
                 self._tried(),
             )
-        answers = {function: item for (function, _), item in zip(functions, seen, strict=True)}
-        if self.callers:
-            self._judge_callers(answers, report)
-        else:
-            for function, item in answers.items():
-                self._judge(function, item, report)
+            answers = {function: item for (function, _), item in zip(functions, seen, strict=True)}
+            if self.callers:
+                self._judge_callers(answers, report)
+            else:
+                for function, item in answers.items():
+                    self._judge(function, item, report)
+            if not report.findings:
+                self._judge_conditions(answers, report, patch, roots)
         return report
+
+    def _judge_conditions(
+        self, answers: Mapping[ChangedFunction, Observation], report: NeighbourReport, patch: Side, roots: Sequence[str]
+    ) -> None:
+        """Look for a new condition that only keeps the change from inputs that no test has."""
+        sources = [item for item in self.changes if not is_test(item.path) and item.path.endswith(self._endings)]
+        functions = list(answers)
+        for at, item in simpler.narrowed(list(answers.values()), sources, patch, roots).items():
+            function = functions[at]
+            text = f"{function.qualname} {item.reason}: {'; '.join(item.shown)}"
+            report.findings.append(TamperFinding(item.rule, function.path, function.line, text, "suspect", item.shown))
+            report.general.discard(function)
 
     def _judge_callers(self, answers: Mapping[ChangedFunction, Observation], report: NeighbourReport) -> None:
         """Judge each changed function by the innermost caller whose answers show the change."""

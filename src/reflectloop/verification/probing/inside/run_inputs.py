@@ -2,12 +2,15 @@
 
 The project's Python runs this file: standard library of 3.8 only. Standard input is a job: {"roots": [...], "changed":
 {file: [[first line, last line], ...]}, "functions": [{"file", "module", "qualname", "first", "inputs": [{"args",
-"kwargs", "own"}]}], "steps", "call_s", "seconds", "now"}. Standard output is one line of JSON for each input.
+"kwargs", "own"}]}], "steps", "call_s", "seconds", "now"}. Standard output is one line of JSON for each input. With
+"versions": [{"file", "text"}], all inputs are run on each of these versions of a file, until a function gives another
+outcome than "expected" has for its first inputs.
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.machinery
 import importlib.util
 import inspect
 import json
@@ -36,8 +39,13 @@ _STEPS_OF_A_LINE = 8
 _DEEPEST = 200  # calls of a function by itself whose arguments are looked at
 _MOST_USELESS = 24  # endless or stopped calls of one function
 _BATCH = 30  # inputs of one process
+_ALL_VERSIONS = 6  # time for all versions, in times of that of one
 _TIMES_CPU = 10  # wall time for one input, in times of its processor time
 _ITERATORS = ("generator", "map", "filter", "zip", "enumerate", "list_iterator", "reversed", "list_reverseiterator")
+
+
+class AnotherOutcome(Exception):
+    """Ends the run of a version whose outcome is not the expected one."""
 
 
 class StopCall(BaseException):
@@ -385,11 +393,51 @@ def run(job: dict[str, Any], emit: Callable[[dict[str, Any]], None]) -> None:
                 sys.modules["random"].seed(1)
             return answer(function, inputs[number], steps, guard, job["steps"])
 
-        def tell(number: int, line: dict[str, Any] | None, at: int = at) -> None:
-            emit(dict(line or {"outcome": {"stopped": "needs too much time or memory"}}, function=at, input=number))
+        expected = wanted.get("expected", ())
+
+        def tell(number: int, line: dict[str, Any] | None, at: int = at, expected: Any = expected) -> None:
+            line = line or {"outcome": {"stopped": "needs too much time or memory"}}
+            if number < len(expected) and _written(line["outcome"]) != _written(expected[number]):
+                raise AnotherOutcome
+            emit(dict(line, function=at, input=number))
 
         if InputBatch(work, job["call_s"], clock).run(len(inputs), tell) < len(inputs):
             emit({"function": at, "late": True})
+
+
+def _written(outcome: dict[str, Any]) -> str:
+    return json.dumps(outcome, sort_keys=True)
+
+
+def run_versions(job: dict[str, Any], emit: Callable[[dict[str, Any]], None]) -> None:
+    """Run all inputs on each version of a file, in a process of its own, as long as there is time."""
+    clock = TimeBudget(job["seconds"] * _ALL_VERSIONS)
+    for number, version in enumerate(job["versions"]):
+        if clock.left() <= 0:
+            return
+        child = os.fork()
+        if child == 0:
+            try:
+                _replace(os.path.realpath(os.path.join(job["roots"][0], version["file"])), version["text"].encode())
+                run(job, lambda line, number=number: emit(dict(line, version=number)))  # type: ignore[misc]
+            except AnotherOutcome:
+                emit({"function": 0, "late": True, "version": number})
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+
+
+def _replace(path: str, text: bytes) -> None:
+    """Let a source be read as another text."""
+    loader: Any = importlib.machinery.SourceFileLoader
+    read = loader.get_data
+
+    def get_data(self: Any, name: str) -> bytes:
+        if name.endswith(".pyc"):
+            raise OSError("compiled from another text")
+        return text if os.path.realpath(name) == path else bytes(read(self, name))
+
+    loader.get_data = get_data
 
 
 def main() -> None:
@@ -411,7 +459,7 @@ def main() -> None:
         while data:
             data = data[os.write(out, data) :]
 
-    run(job, emit)
+    (run_versions if job.get("versions") else run)(job, emit)
     os._exit(0)
 
 

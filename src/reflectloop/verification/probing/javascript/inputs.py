@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from reflectloop.sandbox.mounts import TEMP
 from reflectloop.sandbox.sandbox import Box, CommandResult, SandboxCommand
@@ -29,6 +29,8 @@ _MOST_TRIED = 200  # recorded inputs of one function
 @dataclass(frozen=True)
 class NodeNeighbourProbe(NeighbourProbe):
     """Probes the JavaScript functions of one recording."""
+
+    _endings: ClassVar[tuple[str, ...]] = changes.ENDINGS
 
     def _tried(self) -> int:
         return _MOST_TRIED
@@ -61,7 +63,18 @@ class NodeNeighbourProbe(NeighbourProbe):
         with self.runs.ground.open(tree, self.base, installed) as box:
             name = programs.lay_programs(box.workspace.tmp)
             note = functools.partial(self._write_down, tree)
-            yield _OpenNodeBox(box, name, followed, edited, self.runs.new_log, note)
+            version = functools.partial(self._version, tree, functions, followed)
+            yield _OpenNodeBox(box, name, followed, edited, self.runs.new_log, note, version)
+
+    def _version(
+        self, tree: str, functions: Sequence[ChangedFunction], followed: FollowedFiles, file: str, text: str
+    ) -> dict[str, Any]:
+        """Return the files of a job in which one has another text."""
+        trees = self.runs.ground.trees
+        source = (trees.read(tree, file) or b"").decode(errors="replace")
+        made = programs.follow(trees, tree, functions, followed.mark, {file: text.encode()}).files.get(file)
+        esm = followed.files[file]["esm"] if file in followed.files else file.endswith(".mjs")
+        return {"files": {file: {**(made or {"text": text, "functions": []}), "source": source, "esm": esm}}}
 
 
 @dataclass
@@ -72,6 +85,7 @@ class _OpenNodeBox:
     edited: set[tuple[str, str]]  # path and name of the functions whose code is looked at
     new_log: Callable[[str], Path]
     note: Callable[[int, CommandResult, Path], None]
+    version: Callable[..., dict[str, Any]]  # of a file and its text
     count: int = 0
 
     def run(self, job: Job) -> Sequence[Mapping[str, Any]]:
@@ -110,4 +124,5 @@ class _OpenNodeBox:
             "files": self.followed.files,
             "names": self.followed.names(),
             "mark": self.followed.mark,
+            **({"versions": [self.version(**item) for item in job["versions"]]} if "versions" in job else {}),
         }

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from reflectloop.verification.probing import programs
@@ -43,15 +44,24 @@ class FollowedFiles(NamedTuple):
         return {str(number): path for (path, _), number in self.ids.items()}
 
 
-def follow(trees: TreeBuilder, tree: str, chosen: Sequence[ChangedFunction]) -> FollowedFiles:
-    """Return the texts of a tree in which the chosen functions are followed; a file that it lacks is left out."""
-    mark = f"_{programs.random_name()}"
+def follow(
+    trees: TreeBuilder,
+    tree: str,
+    chosen: Sequence[ChangedFunction],
+    mark: str = "",
+    others: Mapping[str, bytes] = MappingProxyType({}),
+) -> FollowedFiles:
+    """Return the texts of a tree in which the chosen functions are followed; a file that it lacks is left out.
+
+    `others` has other contents for some files.
+    """
+    mark = mark or f"_{programs.random_name()}"
     ids = {(function.path, function.qualname): number for number, function in enumerate(chosen)}
     files: dict[str, dict[str, Any]] = {}
     places: dict[str, Mapping[str, tuple[int, ...]]] = {}
     unfollowed: dict[tuple[str, str], str] = {}
     for path in dict.fromkeys(function.path for function in chosen):
-        content = trees.read(tree, path)
+        content = others.get(path) or trees.read(tree, path)
         own = {name: number for (file, name), number in ids.items() if file == path}
         try:
             source = tokens.split(content) if content is not None else None

@@ -1,10 +1,13 @@
 // Runs functions of a project on lists of inputs and writes down what they answer: `node run_inputs.cjs JOB`. JOB has
 // {"roots", "changed": {file: {name: [places of tokens]}}, "functions": [{"file", "module", "fn", "first", "inputs":
-// [{"args"}], "known"}], "files", "names", "mark", "call_s", "seconds"}; each answer is a line of JOB + "l".
+// [{"args"}], "known"}], "files", "names", "mark", "call_s", "seconds"}; each answer is a line of JOB + "l". With "versions":
+// [{"files"}], all inputs are run on each of these versions, in a process of its own (`node run_inputs.cjs JOB NUMBER`), until
+// a function gives another outcome than "expected" has for its first inputs.
 'use strict';
 
 const fs = require('fs');
 const path = require('path');
+const { spawnSync } = require('child_process');
 const { Session } = require('inspector');
 const Module = require('module');
 const { pathToFileURL } = require('url');
@@ -18,13 +21,31 @@ const mostUseless = 24; // endless or stopped calls of one function
 const longestText = 300;
 const job = JSON.parse(fs.readFileSync(process.argv[2], 'utf8'));
 const top = job.roots[0];
+const version = process.argv[3] === undefined ? -1 : Number(process.argv[3]);
+const allVersionsMs = 40000;
 const descriptor = openSync(`${process.argv[2]}l`, 'a', 0o600);
 const table = new Map();
 const state = { fn: -1, depth: 0, known: new Set(), meets: false };
 const cpu = process.cpuUsage.bind(process);
 
 function send(line) {
-  writeSync(descriptor, values.stringify(line) + '\n');
+  writeSync(descriptor, values.stringify(version < 0 ? line : { ...line, version }) + '\n');
+}
+
+// Runs each version in a process of its own, as long as there is time.
+function runVersions() {
+  const end = Date.now() + allVersionsMs;
+  for (let number = 0; number < job.versions.length && Date.now() < end; number++) {
+    const words = [...process.execArgv, __filename, process.argv[2], String(number)];
+    spawnSync(process.execPath, words, { stdio: 'ignore', timeout: end - Date.now() });
+  }
+}
+
+// A text that is the same for equal data.
+function written(data) {
+  if (Array.isArray(data)) return `[${data.map(written).join(',')}]`;
+  if (data === null || typeof data !== 'object') return values.stringify(data);
+  return `{${Object.keys(data).sort().map((name) => `${values.stringify(name)}:${written(data[name])}`).join(',')}}`;
 }
 
 function mark(id, target) {
@@ -123,6 +144,8 @@ function outcome(done) {
 }
 
 async function main() {
+  if (job.versions && version < 0) return runVersions();
+  if (version >= 0) Object.assign(job.files, job.versions[version].files);
   guard.install();
   guard.moveClock(() => 1767225600000);
   let seed = 1;
@@ -160,11 +183,16 @@ async function main() {
       } catch (fault) {
         line = { outcome: { stopped: fault instanceof values.NotPlainData ? fault.message : 'gave no answer' } };
       }
+      if (fn.expected && at < fn.expected.length && written(fn.expected[at]) !== written(line.outcome)) {
+        send({ function: number, late: true });
+        return undefined;
+      }
       send({ function: number, input: at, ...line });
       if (line.outcome.endless || line.outcome.stopped) useless++;
       if (useless >= mostUseless) break;
     }
   }
+  return undefined;
 }
 
 const leave = process.reallyExit.bind(process);
