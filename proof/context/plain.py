@@ -37,7 +37,7 @@ class PlainIndex:
 
     def _refresh(self, case: Case) -> dict[str, int]:
         tree = case.tree()
-        listing = tree.listing(NoMemory())
+        listing = tree.listing(NoMemory()).files
         known = dict(self._connection.execute("SELECT key, id FROM file"))
         missing = {path: key for path, key in listing.items() if key not in known}
         with self._connection:

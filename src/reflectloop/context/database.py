@@ -14,7 +14,7 @@ from reflectloop.system import files
 from reflectloop.workspace.folders import Folders
 
 T = TypeVar("T")
-VERSION = 1
+VERSION = 2
 NAME = "context.sqlite"
 LARGEST = 1 << 30  # bytes; a larger index is rebuilt from the files of today
 _WAIT_S = 20.0
@@ -27,6 +27,7 @@ CREATE INDEX chunk_blob ON chunk (blob);
 CREATE TABLE definition (name TEXT, chunk INT, PRIMARY KEY (name, chunk)) WITHOUT ROWID;
 CREATE TABLE path (id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL);
 CREATE TABLE seen_file (path TEXT PRIMARY KEY, mtime_ns INT, size INT, inode INT, key TEXT) WITHOUT ROWID;
+CREATE TABLE base (id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, paths BLOB, keys TEXT, numbers BLOB);
 CREATE TABLE message (id INTEGER PRIMARY KEY, commit_id TEXT UNIQUE NOT NULL);
 CREATE TABLE touched (message INT, path INT, PRIMARY KEY (message, path)) WITHOUT ROWID;
 CREATE INDEX touched_path ON touched (path);

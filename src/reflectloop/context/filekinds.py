@@ -24,6 +24,13 @@ _NEVER = (
     *(".woff", ".woff2", ".ttf", ".eot", ".otf", ".mp3", ".mp4", ".webm", ".webp", ".npy", ".npz", ".fits", ".ipynb"),
     *("package-lock.json", "yarn.lock", "go.sum", ".snap", ".pyc", ".class", ".sqlite", ".db", ".pickle", ".pkl"),
 )
+_NEVER_SUFFIXES = frozenset(end[end.rfind(".") :] for end in _NEVER)
+# Most names are settled by their suffix alone.
+_SOURCE_SUFFIXES = frozenset(
+    suffix
+    for suffix in (*_DOCS, *_DATA, *(suffix for grammar in grammars.GRAMMARS for suffix in grammar.suffixes))
+    if suffix not in _NEVER_SUFFIXES
+)
 _NEVER_BELOW = re.compile(r"(?:^|/)(?:node_modules|\.git|\.reflectloop|\.venv|venv|__pycache__|site-packages)/")
 _VENDORED = re.compile(
     r"(?:^|/)(?:vendor|vendored|_vendor|third[_-]?party|externals?|extern|bundled|dist|deps|3rdparty)/"
@@ -38,7 +45,8 @@ _GENERATED = re.compile(rb"(?i)@generated|code generated (?:by|from)|do not edit
 
 def may_index_name(name: str) -> bool:
     """Return False for names of files that are never source: binaries, locks, minified files."""
-    return not name.lower().endswith(_NEVER)
+    suffix = name[name.rfind(".") :]
+    return suffix in _SOURCE_SUFFIXES or not name.lower().endswith(_NEVER)
 
 
 def may_index_below(folder: str) -> bool:

@@ -58,7 +58,7 @@ def retrieve(
         return with_corpus(root, search, tree, most_new)
     except database.NoFullText:
         chosen = tree_of(root, tree)
-        listing = chosen.listing(trees.NoMemory())
+        listing = chosen.listing(trees.NoMemory()).files
         hits = linear.search(chosen, listing, asked, leave_out)[:limit]
         return with_texts(chosen, listing, [*hits, *advice], tokens, asked)
 

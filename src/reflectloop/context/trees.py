@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from reflectloop.context import filekinds
@@ -20,6 +22,9 @@ from reflectloop.system.git import Git
 from reflectloop.workspace.project import KEPT_OUT, LEFT_OUT
 
 _SOME = 200  # files that are read from git at once
+# "H MODE ID STAGE", a tab and a path; the same again with "C" if it was changed, and "? PATH" if it is new.
+_TRACKED = re.compile(r"\0[A-Z] 100(?:644|755|664) ([0-9a-f]+) \d\t((?:[^\0]*/)?)([^\0]+)")
+_DIFFERS = re.compile(rb"\0(?:\? ([^\0]+)|C [^\t\0]+\t([^\0]+))")
 _REGULAR = frozenset(("100644", "100755", "100664"))
 _MOST_FILES = 400_000
 _KEPT_OUT = tuple(f"{folder}/" for folder in KEPT_OUT)
@@ -34,11 +39,21 @@ class FileStat(NamedTuple):
     inode: int
 
 
-class StatMemory(Protocol):
-    """Remembers the keys of files that git does not know, by their facts."""
+class Listing(NamedTuple):
+    """The files of a tree; in a working folder also the files as git tracks them, which have a name as a whole."""
+
+    files: dict[str, str]  # path -> key of its content
+    tracked: Mapping[str, str] = MappingProxyType({})  # differs from `files` in the paths of `changed` only
+    base: str = ""  # the name of `tracked`
+    changed: frozenset[str] = frozenset()
+
+
+class ListingMemory(Protocol):
+    """Remembers the keys of files that git does not know, by their facts, and sets of tracked files."""
 
     def key(self, path: str, facts: FileStat) -> str | None: ...
     def remember(self, path: str, facts: FileStat, key: str) -> None: ...
+    def base(self, name: str) -> dict[str, str] | None: ...
 
 
 class NoMemory:
@@ -51,6 +66,10 @@ class NoMemory:
     def remember(self, path: str, facts: FileStat, key: str) -> None:
         del path, facts, key
 
+    def base(self, name: str) -> dict[str, str] | None:
+        del name
+        return None
+
 
 class Tree(Protocol):
     """A set of files; `listing` gives a key for the content of each path."""
@@ -59,7 +78,7 @@ class Tree(Protocol):
     def tip(self) -> str | None:
         """The commit whose history belongs to it."""
 
-    def listing(self, memory: StatMemory) -> dict[str, str]: ...
+    def listing(self, memory: ListingMemory) -> Listing: ...
     def read(self, wanted: Mapping[str, str]) -> Iterator[tuple[str, bytes]]:
         """Yield path and content for paths with their keys; files that vanished are left out."""
 
@@ -79,7 +98,7 @@ class GitTree:
     suffixes: tuple[str, ...] = ()  # only files that end so
     without_tests: bool = False
 
-    def listing(self, memory: StatMemory) -> dict[str, str]:
+    def listing(self, memory: ListingMemory) -> Listing:
         del memory
         out = {}
         listing = self.git.run("ls-tree", "-r", "-z", "--full-tree", self.name).decode("utf-8", "surrogateescape")
@@ -87,7 +106,7 @@ class GitTree:
             facts, _, path = line.partition("\t")
             if facts[:6] in _REGULAR and self._takes(path):
                 out[path] = facts.split()[2]
-        return out
+        return Listing(out)
 
     def _takes(self, path: str) -> bool:
         if self.suffixes and not path.endswith(self.suffixes):
@@ -124,23 +143,22 @@ class WorkTree:
     root: Path
     tip: str | None = None
 
-    def listing(self, memory: StatMemory) -> dict[str, str]:
+    def listing(self, memory: ListingMemory) -> Listing:
         git = Git(cwd=self.root)
-        out = {}
-        changed = set()
-        entries = git.run("ls-files", "-z", "-t", "-s", "-c", "-m", "-o", "--exclude-standard")
-        for line in entries.decode("utf-8", "surrogateescape").split("\0"):
-            facts, _, path = line.partition("\t")  # "H MODE ID STAGE" and a path, the same with "C" if it was changed
-            if line.startswith(("?", "C")):
-                changed.add(path if line[0] == "C" else line[2:])  # "? PATH" is new; its name may hold a tab
-            elif facts[2:8] in _REGULAR and _takes(path):
-                out[path] = facts[9 : facts.index(" ", 9)]
+        answer = b"\0" + git.run("ls-files", "-z", "-t", "-s", "-c", "-m", "-o", "--exclude-standard")
+        tracked = _DIFFERS.sub(b"", answer)
+        base = hashlib.sha256(tracked).hexdigest()
+        known = memory.base(base) or _tracked_files(tracked.decode("utf-8", "surrogateescape"))
+        out = dict(known)
+        changed = frozenset(
+            (new or edited).decode("utf-8", "surrogateescape") for new, edited in _DIFFERS.findall(answer)
+        )
         with tree_walk.open_folder(self.root) as top:
             for path in sorted(changed):
                 out.pop(path, None)
                 if _takes(path) and (key := _key_now(top, path, memory)):
                     out[path] = key
-        return out
+        return Listing(out, known, base, changed)
 
     def read(self, wanted: Mapping[str, str]) -> Iterator[tuple[str, bytes]]:
         return _read_files(self.root, wanted)
@@ -153,16 +171,23 @@ class PlainFolder:
     root: Path
     tip: str | None = None
 
-    def listing(self, memory: StatMemory) -> dict[str, str]:
+    def listing(self, memory: ListingMemory) -> Listing:
         out: dict[str, str] = {}
         with tree_walk.open_folder(self.root) as top:
             for path in islice(filter(_takes, _walk(self.root)), _MOST_FILES):
                 if key := _key_now(top, path, memory):
                     out[path] = key
-        return out
+        return Listing(out)
 
     def read(self, wanted: Mapping[str, str]) -> Iterator[tuple[str, bytes]]:
         return _read_files(self.root, wanted)
+
+
+def _tracked_files(listing: str) -> dict[str, str]:
+    entries = _TRACKED.findall(listing)
+    folders = set(filter(_takes_below, {folder for _, folder, _ in entries}))
+    takes = filekinds.may_index_name
+    return {folder + name: key for key, folder, name in entries if folder in folders and takes(name)}
 
 
 def _takes(path: str) -> bool:
@@ -193,7 +218,7 @@ def _walk(root: Path) -> Iterator[str]:
                 yield f"{folder}{entry.name}"
 
 
-def _key_now(top: int, path: str, memory: StatMemory) -> str | None:
+def _key_now(top: int, path: str, memory: ListingMemory) -> str | None:
     """Return the key of a file as it is now; None if it is no regular file of a fair size."""
     try:
         now = beneath.status(top, path)

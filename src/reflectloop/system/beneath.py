@@ -12,7 +12,7 @@ import fnmatch
 import functools
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -126,11 +126,19 @@ def _has_openat2() -> bool:
     return True
 
 
+@functools.cache
+def _system_call() -> Callable[..., int]:
+    """Return the C library's `syscall`; to look it up for each file would cost more than the call itself."""
+    import ctypes  # noqa: PLC0415
+
+    return ctypes.CDLL(None, use_errno=True).syscall
+
+
 def _openat2(top: int, path: str, flags: int) -> int:
     import ctypes  # noqa: PLC0415 - most commands do not need it
 
     how = (ctypes.c_uint64 * 3)(flags, 0, _BENEATH | _NO_SYMLINKS | _NO_MAGIC_LINKS)
-    call = ctypes.CDLL(None, use_errno=True).syscall
+    call = _system_call()
     name = os.fsencode(path)
     for _ in range(_TRIES):
         number: int = call(
