@@ -104,11 +104,13 @@ def submitted(queue: SubmissionQueue, repo: Repo, **more: Any) -> QueueEntry:
     return queue.submit(NewSubmission(plan=plan_file(repo), **more))
 
 
-def write_task(folders: Folders, task_id: str, *told: events.Event, plan: str = "", mode: str = "git") -> None:
+def write_task(
+    folders: Folders, task_id: str, *told: events.Event, plan: str = "", mode: str = "git", title: str = "Mend it"
+) -> None:
     """Write the journal of a task with one run, R, of one step."""
     book = folders.open_journal(task_id)
     if not book.entries:
-        book.append(events.TaskOpened(task_id=task_id, plan_path=plan, title="Mend it"))
+        book.append(events.TaskOpened(task_id=task_id, plan_path=plan, title=title))
         made = {"made_by": "tp"} if mode == "fileops" else {}
         book.append(
             events.RunStarted(

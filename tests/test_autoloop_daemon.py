@@ -12,6 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from autoloop_world import BEGIN, NO_LIMITS, PASSED, STEP, Instant, World, blocked, opens, submitted, write_task
@@ -106,6 +107,24 @@ def test_a_night_of_another_day_is_not_continued(world: World, folders: Folders,
     fresh.begin_night({})
     assert fresh.spending().hours == 0.0
     assert DaemonFiles(folders).read_memory().night["began"].startswith("2026-02-02T")
+
+
+def test_each_event_is_one_plain_line_in_the_foreground(
+    world: World, folders: Folders, queue: SubmissionQueue, repo: Repo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    submitted(queue, repo, title="Mend\nit")
+    world.on_start = opens(folders, *PASSED)
+    listener = cli_autoloop.event_printer(several=False)
+    with click.Context(click.Command("start")):
+        run(world, repo, at_wait=lambda _n: world.alive.clear(), drain=True, listener=listener)
+    lines = [line.split(" ", 1)[1] for line in capsys.readouterr().out.splitlines()]
+    assert lines == [
+        f"begins    {repo.path}",
+        "starts    Mend\\nit: it is queued",
+        "ended     Mend\\nit: proven",
+        "tells     Mend\\nit is proven: reflectloop apply R",
+        "is over   nothing is left to do",
+    ]
 
 
 def test_a_second_daemon_is_told_whose_lock_it_is(world: World, folders: Folders, repo: Repo) -> None:

@@ -102,6 +102,17 @@ def test_the_night_is_over_by_time_money_or_hours(limits: Limits, spending: Spen
     assert (action.start is None) == bool(over)
 
 
+def test_a_person_is_told_once_of_an_agent_that_does_not_answer_and_it_is_tried_again() -> None:
+    failing = Acknowledgement("1", 2, 240.0, "", "AGENT_FAILED", "its answer is malformed")
+    assert one(view(), acknowledged={"a": failing}).notices == ()
+    action = one(view(), acknowledged={"a": failing._replace(sessions=3)})
+    (notice,) = action.notices
+    assert "3 sessions in a row ended with AGENT_FAILED, and it is tried again: its answer" in notice.text
+    assert action.start == view()
+    later = failing._replace(position="2", sessions=4, notified=notice.mark)  # each failing call makes the journal grow
+    assert one(view()._replace(position="2"), acknowledged={"a": later}).notices == ()
+
+
 def test_the_end_of_the_night_bounds_every_wait() -> None:
     limits = Limits(until=WALL + timedelta(seconds=7))
     assert one(limits=limits).wait_s == 7.0

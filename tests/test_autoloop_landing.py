@@ -122,9 +122,15 @@ def test_two_changes_that_pass_alone_and_break_together_are_caught_and_named(des
 def test_a_conflict_in_text_names_the_files_and_the_other_change(desk: Desk) -> None:
     desk.land(desk.change("mine", a="1\n"))
     result = desk.land(desk.change("theirs", a="2\n"))
-    assert result["reason"] == "conflicts in text: 1 file(s) changed on both sides: a"
     assert result["with"].endswith(" mine")
+    assert result["reason"] == f"conflicts in text with {result['with']}: 1 file(s) changed on both sides: a"
     assert desk.subjects() == ["mine"]
+
+
+def test_a_title_cannot_name_another_run_in_the_commit(desk: Desk) -> None:
+    desk.land(desk.change("one\n\nReflectloop-Run: RLOP-20260131-ffffff", a="1\n"))
+    text = desk.repo.git("log", "-1", "--format=%(trailers:key=Reflectloop-Run,valueonly)", BRANCH)
+    assert text.split() == ["RLOP-20260131-000001"]
 
 
 def test_landing_again_after_a_crash_changes_nothing(desk: Desk) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -33,6 +34,7 @@ class DaemonOptions(NamedTuple):
     poll_s: float = 0.5
     drain: bool = False  # end when nothing is left to do
     in_terminal: bool = False  # the current task is worked on by the program in a terminal
+    listener: Callable[[str, Mapping[str, Any]], None] = lambda _project, _record: None  # hears every line of the log
 
 
 def run(
@@ -51,6 +53,7 @@ def run(
         raise InvalidInput("two of these folders belong to one project", next_step="name each project once")
     with contextlib.ExitStack() as stack:
         for project in projects:
+            project.files.listener = functools.partial(options.listener, project.name)
             stack.enter_context(project.files.held())
             for request in (daemon_files.ONCE, daemon_files.STOP, daemon_files.FINISH):
                 project.files.is_asked(request)  # of an earlier time

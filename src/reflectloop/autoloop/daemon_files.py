@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,6 +53,7 @@ class DaemonFiles:
         self.folders = folders
         self.asks = folder_of(folders)
         self.folder = self.asks / "daemon"
+        self.listener: Callable[[Mapping[str, Any]], None] = lambda _record: None
 
     # One daemon ----------------------------------------------------------------------------------------------------
 
@@ -164,6 +165,7 @@ class DaemonFiles:
     def log(self, action: str, **fields: object) -> None:
         """Append one line; a full disk loses a line, never the daemon."""
         record = {"at": clock.stamp(clock.now()), "action": action, **fields}
+        self.listener(record)
         line = json.dumps(record, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
         with contextlib.suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)

@@ -13,6 +13,9 @@ _TOLD = (Standing.ASKS, Standing.HELD, Standing.STOPPED, Standing.FAILED, Standi
 # A session that ended so met a limit or a fault outside of the task: it is tried again for as long as the night lasts.
 PATIENT = frozenset(("AGENT_FAILED", "NO_SPACE", "LOCKED", "INTERRUPTED"))
 
+# It is tried again all night, but a person may be able to do something about it.
+_WORTH_TELLING = ("AGENT_FAILED", "NO_SPACE")
+
 
 class Clocks(NamedTuple):
     """The time: monotonic for waiting, the wall clock only for the end of the night."""
@@ -41,10 +44,7 @@ class Notice(NamedTuple):
 
     view: TaskView
     text: str
-
-    @property
-    def mark(self) -> str:
-        return f"{self.view.standing} {self.view.position}"
+    mark: str  # a notice with the same one is not given again
 
 
 class NextAction(NamedTuple):
@@ -196,15 +196,19 @@ def _notices(situation: Situation, views: Sequence[TaskView]) -> list[Notice]:
             continue
         stuck = view.standing.wants_session and _is_stuck(situation, view)
         last = situation.acknowledged.get(view.entry, Acknowledgement())
+        mark = f"{view.standing} {view.position}"
         if view.standing in _TOLD:
-            notice = Notice(view, _text(view))
+            text = _text(view)
         elif stuck:
             reason = f"{last.sessions} session(s) ended without an advance: {last.code or 'no answer'}: {last.reason}"
-            notice = Notice(view, f"{view.title or view.entry}: {reason}")
+            text = ": ".join(filter(None, (view.title or view.entry, reason, last.next_step)))
+        elif view.standing.wants_session and last.code in _WORTH_TELLING and last.sessions >= MOST_SESSIONS:
+            reason = f"{last.sessions} sessions in a row ended with {last.code}, and it is tried again: {last.reason}"
+            text, mark = f"{view.title or view.entry}: {reason}", "tried again"
         else:
             continue
-        if last.notified != notice.mark:
-            out.append(notice)
+        if last.notified != mark:
+            out.append(Notice(view, text, mark))
     return out
 
 

@@ -28,6 +28,7 @@ class SessionEnd(NamedTuple):
     reason: str = ""
     asked_s: float | None = None  # the wait that a service asked for
     task_id: str = ""
+    next_step: str = ""
 
 
 def start(project: ProjectState, own: DaemonFiles, view: TaskView) -> WorkSession:
@@ -55,7 +56,7 @@ def end_of(own: DaemonFiles, session: WorkSession) -> SessionEnd:
     if envelope.get("status") == "OK":
         return SessionEnd("", task_id=task_id)
     code, reason = str(envelope.get("error_code")), str(envelope.get("message"))
-    return SessionEnd(code, reason, retry_after(reason, clock.now()), task_id)
+    return SessionEnd(code, reason, retry_after(reason, clock.now()), task_id, str(envelope.get("next") or ""))
 
 
 def stop(session: WorkSession) -> None:

@@ -21,7 +21,7 @@ from reflectloop.errors import ApplyConflict, InvalidInput, NothingToDo, Reflect
 from reflectloop.state import events, lock
 from reflectloop.system import clock, process
 from reflectloop.system.git import Git, GitFailed
-from reflectloop.terms import OutcomeWord, shorten
+from reflectloop.terms import OutcomeWord, one_line, shorten
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import commit as committing
 from reflectloop.workspace import patch
@@ -118,12 +118,14 @@ def _try(
 ) -> dict[str, Any] | None:
     """Land one change on the branch as it is now; return None if the branch moved meanwhile."""
     place = _place(state, policy)
-    run, title = records.run, records.task.title
+    run, title = records.run, one_line(records.task.title)  # a line more could name another run
     end = run.end_tree or run.base_tree
     try:
         tree = applying.merge(place.store, base=run.base_tree, ours=place.tip_tree, theirs=end)
     except ApplyConflict as fault:
-        raise _NotLanded(f"conflicts in text: {fault.message}", _guilty_by_text(place, fault.missing)) from fault
+        guilty = _guilty_by_text(place, fault.missing)
+        other = f" with {guilty}" if guilty else ""
+        raise _NotLanded(f"conflicts in text{other}: {fault.message}", guilty) from fault
     branch = place.ref.removeprefix("refs/heads/")
     if tree == place.tip_tree:
         return {"commit": place.tip, "branch": branch}

@@ -155,18 +155,27 @@ class Autoloop:
             session = self.outside.start(project.state, project.files, view)
         except (ReflectloopError, OSError) as fault:
             code = fault.code if isinstance(fault, ReflectloopError) else "NO_ANSWER"
-            end = SessionEnd(code, fault.message if isinstance(fault, ReflectloopError) else str(fault))
+            message, follow = (
+                (fault.message, fault.next_step) if isinstance(fault, ReflectloopError) else (str(fault), "")
+            )
+            end = SessionEnd(code, message, next_step=follow)
             last = project.memory.acknowledged.get(view.entry, Acknowledgement())
             self._acknowledge(project, view.entry, view.position, end, view)
             if (last.code, last.reason) == end[:2]:  # a terminal that somebody uses is looked at again and again
                 return
-            project.files.log("start failed", entry=view.entry, code=code, reason=end.reason)
+            project.files.log("start failed", entry=view.entry, title=view.title, code=code, reason=end.reason)
             return
         self._served[project.name] = self._served.get(project.name, 0) + 1
         project.memory.sessions[view.entry] = session
         project.files.write_memory(project.memory)
         project.files.log(
-            "start", entry=view.entry, task=view.task_id, words=list(view.words), pid=session.pid, reason=reason
+            "start",
+            entry=view.entry,
+            title=view.title,
+            task=view.task_id,
+            words=list(view.words),
+            pid=session.pid,
+            reason=reason,
         )
 
     def _settle_ended(self, project: LoopProject) -> None:
@@ -185,7 +194,8 @@ class Autoloop:
         view = next((view for view in self._views(project) if view.entry == session.entry), None)
         if view is not None:
             self._acknowledge(project, session.entry, session.position, end, view)
-        project.files.log("end", entry=session.entry, code=end.code, reason=end.reason, standing=view and view.standing)
+        known = {"title": view.title, "standing": view.standing} if view else {}
+        project.files.log("end", entry=session.entry, code=end.code, reason=end.reason, **known)
         with contextlib.suppress(ReflectloopError):
             project.files.write_memory(project.memory)
 
@@ -203,7 +213,8 @@ class Autoloop:
             count = 1 + (last.sessions if (last.code in PATIENT) == (code in PATIENT) else 0)
             asked_s = end.asked_s if end.asked_s is not None else retry_after(view.reason, self.outside.wall())
             wait = backoff(code, count, asked_s)
-            ack = Acknowledgement(view.position, count, wait, now, code, end.reason, last.notified, view.position)
+            rest = (last.notified, view.position, end.next_step)
+            ack = Acknowledgement(view.position, count, wait, now, code, end.reason, *rest)
             self._ready[key] = self.outside.monotonic() + wait
         project.memory.acknowledged[key] = ack
         with contextlib.suppress(ReflectloopError):  # a full disk: the journals still say what is left to do
@@ -346,6 +357,15 @@ def continued(memory: DaemonMemory, view: TaskView) -> TaskView:
     if last.code == AgentFailed.code and MOST_DEATHS in view.reason:
         return view._replace(standing=Standing.UNANSWERED, reason=last.reason, next_command="")
     return view
+
+
+def explained(memory: DaemonMemory, view: TaskView) -> TaskView:
+    """Return a task with the end of its last session, if that left it where it was and its journal has no reason."""
+    last = memory.acknowledged.get(view.entry, Acknowledgement())
+    if view.reason or not view.standing.wants_session or not last.sessions or last.position != view.position:
+        return view
+    reason = ": ".join(filter(None, ("its last session ended with " + (last.code or "no answer"), last.reason)))
+    return view._replace(reason=reason, next_command=last.next_step)
 
 
 def backoff(code: str, count: int, asked_s: float | None) -> float:

@@ -7,7 +7,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from reflectloop.autoloop.daemon_files import DaemonFiles
 from reflectloop.autoloop.decision import with_dependencies
+from reflectloop.autoloop.loop import explained
 from reflectloop.autoloop.project_state import ProjectState, for_person
 from reflectloop.autoloop.task_view import Standing, TaskView
 from reflectloop.errors import ReflectloopError
@@ -95,7 +97,9 @@ def make(roots: Sequence[Path], since: datetime, now: datetime) -> NightReport:
 
 
 def _project_rows(project: ProjectState, since: datetime) -> Iterator[ReportRow]:
-    views = {view.task_id or view.entry: view for view in with_dependencies(project.views())}
+    memory = DaemonFiles(project.folders).read_memory()
+    known = [explained(memory, view) for view in with_dependencies(project.views())]
+    views = {view.task_id or view.entry: view for view in known}
     for task_id in _task_names(project, since):
         view = views.pop(task_id, None) or _unlisted(project, task_id)
         row = _row(project, view, _entries(project, task_id), clock.stamp(since))

@@ -19,7 +19,7 @@ from reflectloop.errors import NeedsInput, ReflectloopError
 from reflectloop.state import latch, lock, snapshot
 from reflectloop.state.fold import RunState, Task, TaskKind
 from reflectloop.state.transitions import TaskState
-from reflectloop.terms import OutcomeWord, shorten
+from reflectloop.terms import OutcomeWord, one_line, shorten
 from reflectloop.workspace.folders import TASK_ID, Folders, open_project_dirs
 
 LAND = ("autoloop", "land")
@@ -111,7 +111,11 @@ class ProjectState:
             facts = _landing(entry, facts)
         facts = facts._replace(next_command=for_person(entry.task_id, facts.next_command))
         view = self._view(entry.id, facts)._replace(
-            title=entry.title, priority=entry.priority, number=entry.number, after=entry.after, task_id=entry.task_id
+            title=one_line(entry.title),
+            priority=entry.priority,
+            number=entry.number,
+            after=entry.after,
+            task_id=entry.task_id,
         )
         agent = ("--executor", entry.agent) if entry.agent and view.words[:1] in _EXECUTING else ()
         return view._replace(words=(*view.words, *agent))
@@ -217,7 +221,7 @@ def _landing(entry: QueueEntry, facts: TaskFacts) -> TaskFacts:
 def facts_of(task: Task, position: str) -> TaskFacts:
     """Return what a task needs, by its state alone."""
     run = task.last_run
-    facts = TaskFacts(Standing.UNFINISHED, position, task.title, run_id=run.id if run else "")
+    facts = TaskFacts(Standing.UNFINISHED, position, one_line(task.title), run_id=run.id if run else "")
     if task.state is TaskState.ABORTED:
         return facts._replace(standing=Standing.ABORTED)
     if run is None:  # its engine is about to write the next line, or died there

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from reflectloop.errors import InvalidInput
 from reflectloop.plan import load as plans
 from reflectloop.system import clock, files
+from reflectloop.terms import one_line
 from reflectloop.workspace import secret_guard
 from reflectloop.workspace.folders import Folders
 
@@ -95,10 +96,14 @@ class SubmissionQueue:
             kind, name = record.pop("kind"), record.pop("id")
             if kind == "submitted":
                 record["after"] = tuple(record.get("after", ()))
-                self._entries.setdefault(name, QueueEntry(name, len(self._entries) + 1, **record))
+                entry = QueueEntry(name, len(self._entries) + 1, **record)
             elif name in self._entries and kind in _CHANGES:
                 field = _CHANGES[kind]
-                self._entries[name] = self._entries[name]._replace(**{field: record[field]})
+                entry = self._entries[name]._replace(**{field: record[field]})
+            else:
+                return
+            if _is_sound(entry) and (kind != "submitted" or name not in self._entries):
+                self._entries[name] = entry
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return
 
@@ -117,7 +122,7 @@ class SubmissionQueue:
             entry = QueueEntry(
                 name,
                 len(known) + 1,
-                title[:_LONGEST_TITLE],
+                one_line(title)[:_LONGEST_TITLE],
                 new.goal,
                 copy,
                 new.agent,
@@ -177,6 +182,18 @@ class SubmissionQueue:
 
 
 _CHANGES = {"opened": "task_id", "withdrawn": "withdrawn", "landed": "landing"}
+_TEXTS = ("id", "title", "goal", "plan", "agent", "at", "task_id", "withdrawn")
+
+
+def _is_sound(entry: QueueEntry) -> bool:
+    """Return True if every field has its kind, also after an edit by hand, and the plan lies in its folder."""
+    return (
+        all(isinstance(getattr(entry, name), str) for name in _TEXTS)
+        and type(entry.priority) is int
+        and all(isinstance(name, str) for name in entry.after)
+        and isinstance(entry.landing, dict)
+        and "/" not in entry.plan
+    )
 
 
 def _refuse_faults(new: NewSubmission) -> None:

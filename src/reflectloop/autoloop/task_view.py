@@ -71,6 +71,7 @@ class Acknowledgement(NamedTuple):
     reason: str = ""
     notified: str = ""  # the standing and position that a person was told
     left_at: str = ""  # the position at which the session ended
+    next_step: str = ""  # for a person, as the last session named it
 
 
 class Limits(NamedTuple):

@@ -84,6 +84,7 @@ def tp(
 
     started = continue_in_background(project_dir)
     lines = [line for answer in (planned, started) if not callable(answer.lines) for line in answer.lines]
+    lines = [line for line in lines if not line.startswith("next: ")] + [Note(f"next: {started.next_step}")]
     return dataclasses.replace(planned, lines=lines, next_step=started.next_step)
 
 

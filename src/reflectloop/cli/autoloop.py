@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import click
 from reflectloop.cli import render
 from reflectloop.cli.main import SuggestingGroup
 from reflectloop.cli.render import Answer, Note, answers
+from reflectloop.terms import one_line
 
 if TYPE_CHECKING:  # it loads the engine
     from reflectloop.autoloop.loop import LoopWorld
@@ -130,10 +132,38 @@ def start(
         return start_in_background(roots[0], [*words, *(["--drain"] if drain else [])])
     limits = Limits(end, max_cost, max_hours, jobs, cooldown)
     arguments = {"until": until, "cost": max_cost, "hours": max_hours, "projects": [str(root) for root in roots]}
-    options = daemon.DaemonOptions(poll, drain, pane is not None)
+    listener = event_printer(several=len(roots) > 1)
+    options = daemon.DaemonOptions(poll, drain, pane is not None, listener)
     world = _terminal_world(roots, pane, client, say, threshold, context_limit) if pane else None
     reason = daemon.run(roots, limits, options, arguments, world)
     return Answer({"ended": reason}, [f"autoloop ended: {reason}"], next_step="reflectloop report")
+
+
+def event_printer(*, several: bool) -> Callable[[str, Mapping[str, Any]], None]:
+    """Return a function that prints one plain line for each line of the log; with --json it prints nothing."""
+    from datetime import datetime
+
+    def write(project: str, record: Mapping[str, Any]) -> None:
+        if render.wants_json():
+            return
+        at = datetime.fromisoformat(str(record["at"])).astimezone()
+        where = [Path(project).name] if several else []
+        name = [] if record["action"] == "notify" else [record.get("title") or record.get("entry")]
+        more = [record.get(key) for key in ("standing", "code", "reason")]
+        if record["action"] == "notify":
+            more = [record["text"]]
+        elif record["action"] in ("begin", "continue"):
+            more = [f"until {record['until']}" if record.get("until") else "", record.get("began") or project]
+        parts = [" ".join(str(part).split()) for part in [*where, *name, *more] if part]
+        action = _ACTIONS.get(record["action"], record["action"])
+        with contextlib.suppress(OSError):  # nobody reads it any more, which is no reason to stop
+            render.echo(f"{at:%H:%M:%S} {action:9} {': '.join(parts)}")
+
+    return write
+
+
+_ACTIONS = {"notify": "tells", "start failed": "waits", "begin": "begins", "continue": "continues"}
+_ACTIONS |= {"start": "starts", "end": "ended", "clear": "clears", "stop": "stops", "over": "is over"}
 
 
 def _terminal_world(
@@ -248,7 +278,9 @@ def status(project_dir: Path) -> Answer:
     memory = own.read_memory()
     at_work = {entry for entry, session in memory.sessions.items() if session.runs}
     views = [
-        view._replace(standing=Standing.WORKING) if view.entry in at_work else loop.continued(memory, view)
+        view._replace(standing=Standing.WORKING)
+        if view.entry in at_work
+        else loop.explained(memory, loop.continued(memory, view))
         for view in decision.with_dependencies(state.views())
     ]
     data = {
@@ -260,7 +292,7 @@ def status(project_dir: Path) -> Answer:
     lines = [f"autoloop works, pid {own.pid}" if own.is_running else "autoloop does not work here"]
     for view in views:
         lines.append(f"  {view.entry}  {view.standing:10}  {view.title}")
-        lines += [f"      {view.reason}"] if view.reason else []
+        lines += [f"      {one_line(view.reason)}"] if view.reason else []
         lines += [f"      next: {view.next_command}"] if view.next_command and not view.standing.is_over else []
     follow = "reflectloop autoloop stop" if own.is_running else "reflectloop autoloop start"
     return Answer(data, lines, next_step=follow)

@@ -20,6 +20,7 @@ from reflectloop.state import events, lock
 from reflectloop.state.fold import RunState
 from reflectloop.system import files
 from reflectloop.system.git import GitFailed
+from reflectloop.terms import one_line
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import checkout, patch, project, secret_guard, workspace_registry
 from reflectloop.workspace import commit as committing
@@ -85,7 +86,7 @@ def apply(
         if prepared and before == after and not commit:
             raise NothingToDo(f"the change of {run.id} is already in your tree")
         secret_guard.refuse_secret_text(message or "", "the message of the commit")
-        text = message or f"{task.title}\n\nReflectloop-Run: {run.id}\n"
+        text = message or f"{one_line(task.title)}\n\nReflectloop-Run: {run.id}\n"
         wanted = commit or branch is not None
         parts = _parts(folders, run, text) if each_step else [CommitPart(change.end, text)]
         pending = (
@@ -118,7 +119,9 @@ def _parts(folders: Folders, run: RunState, last: str) -> list[CommitPart]:
     titles = run.titles or _titles(folders, run)
     mark = f"Reflectloop-Run: {run.id}\n"
     parts = [
-        CommitPart(step.tree or "", f"{titles.get(step.id) or step.id}\n\n{mark}Reflectloop-Step: {step.id}\n")
+        CommitPart(
+            step.tree or "", f"{one_line(titles.get(step.id) or step.id)}\n\n{mark}Reflectloop-Step: {step.id}\n"
+        )
         for step in done
     ]
     end = run.end_tree or run.base_tree

@@ -41,6 +41,7 @@ Description=reflectloop autoloop in %f
 
 [Service]
 ExecStart={program} autoloop start --foreground --project %f
+EnvironmentFile=-%h/.config/reflectloop/environment
 Restart=on-failure
 RestartSec=30
 RestartPreventExitStatus=12 16 50
@@ -61,5 +62,9 @@ def project_files(program: str) -> dict[str, bytes]:
 
 
 def unit(program: str) -> bytes:
-    """Return the unit: `systemctl --user start "reflectloop-autoloop@$(systemd-escape -p DIR)"`."""
-    return _SERVICE.format(program=shlex.quote(program)).encode()
+    """Return the unit: `systemctl --user start "reflectloop-autoloop@$(systemd-escape -p DIR)"`.
+
+    A service has neither the PATH of a shell, in which agents are found, nor the variables with their keys: a file of
+    the user's may set them.
+    """
+    return _SERVICE.format(program=shlex.quote(program).replace("%", "%%")).encode()
