@@ -117,6 +117,8 @@ def test_probing_can_be_switched_off_by_name_and_the_verdict_says_so(project: Re
     answer = verify(project)
     assert answer["decision"] == "PASS"
     assert "[verify] neighbours is switched off" in answer["notes"]
+    (receipt,) = (project.path / ".reflectloop" / "verifications").glob("*/receipt.json")
+    assert json.loads(receipt.read_text())["switched_off"] == ["neighbours"]
 
 
 def test_answers_in_a_default_argument_are_put_to_a_person(project: Repo) -> None:

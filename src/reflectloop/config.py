@@ -239,6 +239,12 @@ class VerifyConfig(ConfigSection):
         default=True, description="on track fix, require that proving tests fail when the changed functions do"
     )
 
+    @property
+    def switched_off(self) -> tuple[str, ...]:
+        """Return the names of the parts of a verification that these settings leave out."""
+        parts = ("canaries", "second_run", "replay", "neighbours", "sabotage")
+        return tuple(name for name in parts if not getattr(self, name))
+
 
 class ReflectConfig(ConfigSection):
     rules: Path | None = Field(

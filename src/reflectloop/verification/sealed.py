@@ -167,6 +167,7 @@ class SealedVerification:
             ),
             tuple(approved),
             strong,
+            self.runs.ground.settings.verify.switched_off,
         )
 
     # The trees -----------------------------------------------------------------------------------------------

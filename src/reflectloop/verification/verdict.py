@@ -107,6 +107,7 @@ class Verdict(NamedTuple):
     notes: tuple[str, ...] = ()
     approved: tuple[ApprovedReason, ...] = ()
     strength: StrengthReport | None = None  # if it was asked for
+    switched_off: tuple[str, ...] = ()  # parts that the settings leave out
 
     @property
     def outcome(self) -> OutcomeWord:

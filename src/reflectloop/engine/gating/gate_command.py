@@ -294,6 +294,7 @@ class _Line(verifying.Verification):
             "tree": sides.head,
             "sealed_tree": way.seen.verdict.sealed_tree if way.seen.verdict else None,
             "plan_hash": None,
+            "switched_off": list(way.seen.verdict.switched_off) if way.seen.verdict else [],
             "reasons": [reason["text"] for judged in data["gates"] for reason in judged["reasons"]],
             "finished": clock.stamp(clock.now()),
         }

@@ -626,6 +626,7 @@ def about(verdict: Verdict, run_id: str, plan_hash: str | None) -> dict[str, Any
         "tree": verdict.tree,
         "sealed_tree": verdict.sealed_tree,
         "plan_hash": plan_hash,
+        "switched_off": list(verdict.switched_off),
         "reasons": [secrets.current_detector().redact(reason.text) for reason in verdict.reasons],
         "finished": clock.stamp(clock.now()),
     }

@@ -78,6 +78,7 @@ def _write_receipt(run: PreparedRun, error: ReflectloopError | None) -> None:
         "tree": run.workspace.tree,
         "sealed_tree": judged.verdict.sealed_tree if judged and judged.verdict else None,
         "plan_hash": run.plan.hash,
+        "switched_off": list(judged.verdict.switched_off) if judged and judged.verdict else [],
         "reasons": [secrets.current_detector().redact(error.message)] if error else [],
         "approvals": judged.gates.approval_data if judged else [],
         "finished": clock.stamp(clock.now()),
