@@ -172,6 +172,22 @@ def test_an_assertion_in_c_may_move_to_a_function_that_is_called() -> None:
     assert bad(found("tests/price.c", before, after.replace("test_price();", "test_price();\n  test_more();"))) == []
 
 
+def test_rust_tests_made_by_a_macro_may_move_into_a_module_of_one_test_program() -> None:
+    tests = b"test!(a, 1, 2);\ntest!(b, 2, 3);\n"
+    main = ChangedFile("tests/all/main.rs", None, b"mod a;\n")
+    moved = [ChangedFile("tests/a.rs", tests, None), ChangedFile("tests/all/a.rs", None, tests), main]
+    assert bad(tampering.look(moved)) == []
+    lost = moved[1]._replace(after=tests.replace(b"test!(b, 2, 3);\n", b""))
+    assert bad(tampering.look([moved[0], lost, main])) != []
+
+
+def test_an_assertion_in_rust_may_become_one_of_the_projects_own() -> None:
+    before = "#[test]\nfn near() {\n    assert!((0.5 - half(1)).abs() < 0.1);\n}\n"
+    after = before.replace("assert!((0.5 - half(1)).abs() < 0.1)", "assert_delta!(0.5, half(1), 0.1)")
+    assert bad(found("tests/half.rs", before, after)) == [("expected-changed", "suspect")]
+    assert bad(found("tests/half.rs", after, after.replace("    assert_delta!(0.5, half(1), 0.1);\n", ""))) != []
+
+
 def test_a_test_split_into_several_is_not_deleted() -> None:
     whole = GROUPS[: GROUPS.index("describe('discount'")]
     parts = "".join(f"test('{n}', () => expect(price({n})).toBe({n}0));\n" for n in (3, 4, 5))

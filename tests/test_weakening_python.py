@@ -388,6 +388,8 @@ COMPAT = b"import sys\nWIN = sys.platform.startswith('win')\nSLOW = 'x' in sys.a
         ("WIN", "sys.platform != 'linux'", COMPAT, ["skip-changed"]),
         ("os.name == 'nt'", "WIN", COMPAT + b"WIN = True\n", ["skip-changed"]),
         ("os.name == 'nt'", "SLOW", COMPAT, ["skip-changed"]),
+        ("os.geteuid() == 0", "sys.platform != 'win32' and os.geteuid() == 0", COMPAT, []),
+        ("SLOW and os.geteuid() == 0", "os.geteuid() == 0", COMPAT, ["skip-changed"]),
         ("os.name == 'nt'", "WIN", None, ["skip-changed"]),
     ],
 )

@@ -294,6 +294,8 @@ SETUP = "[tool:pytest]\ntestpaths = tests\nfilterwarnings =\n    error\n\n[mypy]
         ("tox.ini", TOX, "flake8 src tests", "python -m flake8 ./src/ tests docs"),
         ("tox.ini", TOX, "testenv:lint]", "testenv:style]"),
         ("noxfile.py", NOX, '"3.10"]', '"3.10", "3.11"]'),
+        ("noxfile.py", NOX, '"pytest", "-ra"', 'f"python{session.python}", "-Im", "pytest", "-ra"'),
+        ("noxfile.py", NOX + '    session.run("black", "--version")\n', '    session.run("black", "--version")\n', ""),
         ("noxfile.py", NOX, 'session.install("pytest")', 'session.install("pytest", "-e", ".")'),
         # Workflows.
         (".github/workflows/ci.yml", MATRIX, '"3.10", pypy3', "'3.10', '3.11', pypy-3.9"),

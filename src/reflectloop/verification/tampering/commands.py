@@ -100,12 +100,13 @@ _RUNS_OTHERS = frozenset(
 _OTHER_WORK = lazy(
     r"\b(?:install|easy_install|uninstall|upgrade|download|publish|upload|release|deploy|twine|docs?|docset|doc8|sphinx\S*|"
     r"website|site|serve|changelog|cog|bench\w*|codspeed|profile|combine|erase|html|xml|lcov|restore|cache|login|codecov|"
-    r"coveralls|--version|-VV|clean|autoupdate|compile|lock|sync|devenv|notest|list-sessions|dev|start|watch|bundle|"
+    r"coveralls|clean|autoupdate|compile|lock|sync|devenv|notest|list-sessions|dev|start|watch|bundle|"
     r"storybook|generate)\b|npm ci\b|\bnpm\s(?:-\S+\s)*(?:ls|list|view|explain)\b|^(?:yarn|pnpm)$|"
     r"^(?:echo|printf|cd|export|mkdir|rm|cp|mv|ls|cat|which|git|curl|wget|apt|apt-get|brew|choco|sudo apt\S*|pip\d?|"
     r"chmod|chown|corepack|tar|unzip|touch|ln|source|env|pwd|sleep|ssh|scp|docker|tee|find|sed|awk|grep)\b|"
     r"^(?:python\S*|node|perl|ruby|(?:ba)?sh)\s+-[ce]\b|\s-m build\b|"
-    r"\bgo (?:get|mod|build|generate)\b|\s(?:-V|--help)\b"
+    r"\bgo (?:get|mod|build|generate)\b|\s(?:-V|-VV|--version|--help)\b|"
+    r"\b(?:npm|yarn|pnpm|bun)\s(?:global\s)?(?:add|i)\b"
 )
 # A command on no list whose own words say that it tests.
 _NAMED_LIKE_A_CHECK = lazy(

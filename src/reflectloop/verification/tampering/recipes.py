@@ -340,15 +340,19 @@ def _nox_lines(body: Sequence[ast.stmt]) -> Iterator[str]:
             return
 
 
+def _nox_word(word: ast.expr) -> str:
+    """Return a word of a command: a value in braces if it is computed, but the session's own Python is `python`."""
+    if isinstance(word, ast.Constant):
+        return str(word.value)
+    if isinstance(word, ast.JoinedStr) and ast.unparse(word)[2:-1] == "python{session.python}":
+        return "python"
+    return "{" + re.sub(r"\W+", "_", ast.unparse(word)).strip("_")[:40] + "}"
+
+
 def _nox_line(node: ast.Call) -> Iterator[str]:
     if not (isinstance(node.func, ast.Attribute) and node.func.attr in {"run", "run_always"} and node.args):
         return
-    words = [
-        str(word.value)
-        if isinstance(word, ast.Constant)
-        else "{" + re.sub(r"\W+", "_", ast.unparse(word)).strip("_")[:40] + "}"
-        for word in node.args
-    ]
+    words = list(map(_nox_word, node.args))
     codes = [ast.unparse(each.value) for each in node.keywords if each.arg == "success_codes"]
     ignored = any(re.search(r"[1-9]|range", code) for code in codes)
     tables = [each.value for each in node.keywords if each.arg == "env" and isinstance(each.value, ast.Dict)]

@@ -140,7 +140,22 @@ def _same_skip(old: Skip, new: Skip) -> bool:
     spelled = old.what == new.what and new.what.startswith(("@", "pytestmark"))
     platforms = old.kind == new.kind and same_platforms(old.conditions, new.conditions)
     computed = spelled and bool(new.conditions) and holds_here(new.conditions) is not True
-    return old.meaning == new.meaning or platforms or computed
+    parts = _parts(old.conditions)
+    narrower = old.kind == new.kind and bool(parts) and parts <= _parts(new.conditions)
+    return old.meaning == new.meaning or platforms or computed or narrower
+
+
+def _parts(conditions: Sequence[str]) -> set[str]:
+    """Return the conditions that must all hold, each `and` taken apart."""
+    out = set[str]()
+    for condition in conditions:
+        try:
+            node = ast.parse(condition, mode="eval").body
+        except (SyntaxError, ValueError):
+            return {condition}
+        values = node.values if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And) else [node]
+        out |= {ast.unparse(value) for value in values}
+    return out
 
 
 def _told(mark: Skip) -> str:

@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 
 from reflectloop.system.patterns import lazy
-from reflectloop.verification.protected import inline_tests, is_test
+from reflectloop.verification.protected import guard, inline_tests
 from reflectloop.verification.protected.inline_tests import RustText
 from reflectloop.verification.tampering.added import JAVASCRIPT, REGEX, code, ending
 from reflectloop.verification.tools.record import TestSyntax
@@ -135,10 +135,16 @@ def read(path: str, data: bytes | None) -> TestFileReading:
     if rust:
         blocks |= _made_by_macros(path, rust, syntax)
     outside = [skip for skip in syntax.skip.finditer(plain) if not any(a <= skip.start() < b for a, b in covered)]
-    if rust and not is_test(path):
+    if rust and not _is_among_tests(path):
         all_items = inline_tests.items(rust)
         outside = [skip for skip in outside if inline_tests.concerns_tests(rust, all_items, skip.start())]
     return TestFileReading(blocks, tuple(_skip(text, plain, 0, skip) for skip in outside))
+
+
+def _is_among_tests(path: str) -> bool:
+    """Return True for a test file and for a module of one, which lies in a folder of tests."""
+    protection = guard(path)
+    return protection is not None and protection.kind in ("test", "fixture")
 
 
 def _skip(text: str, plain: str, start: int, match: re.Match[str]) -> TextAssertion:
@@ -152,7 +158,7 @@ def _made_by_macros(path: str, rust: RustText, syntax: Language) -> dict[str, Te
     All calls of one macro are one block, and each call, or each row of a longer one, is an assertion.
     """
     blocks: dict[str, TestBlock] = {}
-    for item in inline_tests.items(rust, all_tests=is_test(path)):
+    for item in inline_tests.items(rust, all_tests=_is_among_tests(path)):
         source = rust.text[item.head : item.end]
         line = _line(rust.plain, item.head)
         test_function = item.kind == "function" and "test" in rust.plain[item.start : item.head]

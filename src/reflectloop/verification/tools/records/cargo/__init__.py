@@ -117,7 +117,7 @@ _SYNTAX = record.TestSyntax(
     ("rs",),
     r"#\[(?:\w+::)*(?:test|rstest|test_case|quickcheck|proptest)\b[^\]\n]*\]\s{0,99}(?:#\[[^\]\n]*\]\s{0,99}){0,8}(?:pub\s+)?(?:async\s+)?fn\s+(?P<name>\w+)",
     r"#\[ignore\b|#\[should_panic|#\[cfg\((?!test\b)[^\]\n]*\]?|#\[cfg_attr\([^\]]*ignore",
-    r"\b(?:debug_)?assert(?:_eq|_ne|_matches|_snapshot|_debug_snapshot)?!\s*\(|\bpanic!\s*\(|#\[should_panic[^\]]*\]|\bprop_assert\w*!\s*\(",
+    r"\b(?:debug_)?assert\w*!\s*\(|\bpanic!\s*\(|#\[should_panic[^\]]*\]|\bprop_assert\w*!\s*\(",
     r"\bassert!|assert_ne!|should_panic\]",
     r"\bassert_eq!|should_panic\(expected",
 )
