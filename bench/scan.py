@@ -14,7 +14,8 @@ from bench import race
 from bench.ground import Ground
 from bench.race import Contestant, Spent
 from bench.table import Measure, Row, Section
-from reflectloop.secrets import Detector, builtin_rules
+from reflectloop.secrets import Detector
+from reflectloop.secrets.detector import builtin_rules
 
 _PEERS = ("detect-secrets==1.5.0", "kingfisher-bin==2.14.0")
 _CHUNK = 1 << 16
@@ -54,7 +55,7 @@ def measure(ground: Ground) -> Section:
 
 def _large(path: Path, home: Path, rounds: int, *, peers: bool) -> Row:
     text = path.read_bytes()
-    words = [word.encode() for rule in builtin_rules.rules() for word in rule.keywords]
+    words = [word.encode() for rule in builtin_rules() for word in rule.keywords]
     automaton = ahocorasick_rs.BytesAhoCorasick(words, implementation=ahocorasick_rs.Implementation.DFA)
     entrants = [
         Contestant("ours", lambda: _ours(text)),
@@ -127,4 +128,4 @@ def _line(dice: random.Random) -> str:
     )
 
 
-_DETECTOR = Detector(builtin_rules.rules())
+_DETECTOR = Detector(builtin_rules())

@@ -11,10 +11,11 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from reflectloop.secrets import Detector, builtin_rules, rulefile
+from reflectloop.secrets import Detector, rulefile
+from reflectloop.secrets.detector import RULE_FILES, builtin_rules
 from reflectloop.secrets.rulefile import fill_sample
 
-ENTRIES = [entry for path in builtin_rules.FILES for entry in rulefile.read_rule_file(path)]
+ENTRIES = [entry for path in RULE_FILES for entry in rulefile.read_rule_file(path)]
 _HEAD = 6  # bytes of an input that say what is planted, where, and how it is cut
 _NOTED = 200
 _FRAGMENTS = (
@@ -41,7 +42,7 @@ _FRAGMENTS = (
 @cache
 def detector() -> Detector:
     """Without the values of whoever runs it."""
-    return Detector(builtin_rules.rules())
+    return Detector(builtin_rules())
 
 
 class Planted(NamedTuple):

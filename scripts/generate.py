@@ -20,7 +20,7 @@ from reflectloop.gates import contract
 from reflectloop.plan.schema import plan_schema
 from reflectloop.policy import builtin_rules as policy_rules
 from reflectloop.reflection import requirements
-from reflectloop.secrets import builtin_rules
+from reflectloop.secrets import detector as secret_detector
 from reflectloop.skills import bundle
 from reflectloop.state import snapshot
 from reflectloop.verification.protected import tool_names
@@ -80,7 +80,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "schemas/contract.json": lambda: schema(contract.schema()),
     "schemas/requirements.json": lambda: schema(requirements.schema()),
     "schemas/state.json": lambda: schema(snapshot.schema()),
-    "src/reflectloop/secrets/rules/index.json": builtin_rules.index,
+    "src/reflectloop/secrets/rules/index.json": secret_detector.builtin_index,
     "src/reflectloop/policy/rules/index.json": policy_rules.index,
     "src/reflectloop/verification/protected/tool_names.json": tool_names.index,
     "docs/codes.md": codes,

@@ -30,9 +30,9 @@ BOUNDS = {
     "variables": 10,
     "asserts": 7,
     "cycles": 0,
-    "single": 175,
+    "single": 158,
     "vitest": 4,
-    "files": 708,
+    "files": 688,
     "lines": 112_000,
 }
 

@@ -24,7 +24,7 @@ from reflectloop.cli import autoloop as cli_autoloop
 from reflectloop.cli.render import Answer
 from reflectloop.commands import task_control
 from reflectloop.errors import InvalidInput, Locked, NoSpace, NothingToDo
-from reflectloop.hooks import automation_files
+from reflectloop.hooks import client_files
 from reflectloop.workspace.folders import Folders
 from support import Repo
 
@@ -206,7 +206,7 @@ def test_the_files_of_a_project_look_once_and_do_nothing_where_the_program_is_no
 
 
 def test_the_unit_starts_the_program_in_the_project_of_its_name() -> None:
-    lines = automation_files.unit("/opt/bin/reflectloop").decode().splitlines()
+    lines = client_files.autoloop_unit("/opt/bin/reflectloop").decode().splitlines()
     assert "ExecStart=/opt/bin/reflectloop autoloop start --foreground --project %f" in lines
     assert f"RestartPreventExitStatus={InvalidInput.exit_code} 16 {Locked.exit_code}" in lines
 

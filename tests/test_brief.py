@@ -15,7 +15,7 @@ from reflectloop.engine.brief import sizes, telling
 from reflectloop.engine.brief.model import Brief, CodePart
 from reflectloop.engine.steps import prompts
 from reflectloop.errors import InvalidInput, NothingToDo, StateDamaged
-from reflectloop.hooks import brief as session_brief
+from reflectloop.hooks import session_events
 from reflectloop.state import events, journal
 from reflectloop.state.journal import Journal
 from reflectloop.workspace.folders import Folders, open_project_dirs
@@ -330,20 +330,20 @@ def test_a_session_begins_with_the_brief_and_with_code_only_if_it_is_indexed(cre
     crew.plan()  # which asks for code
     index = place.own / "cache" / "context.sqlite"
     assert index.is_file()
-    text = session_brief.text(place)
+    text = session_events.brief_text(place)
     assert "before your turn may end" in text
     assert "# Brief of task T-" in text
     assert "BEGIN calc.py:" in text
     for number in range(101):  # more than a hook adds to the index
         crew.repo.write(f"more/add_{number}.py", f"def add_{number}(a, b):\n    return a + b\n")
-    assert "add_7" not in session_brief.text(place)
-    assert "BEGIN calc.py:" in session_brief.text(place)
+    assert "add_7" not in session_events.brief_text(place)
+    assert "BEGIN calc.py:" in session_events.brief_text(place)
     index.unlink()
-    assert "BEGIN calc.py:" not in session_brief.text(place)
+    assert "BEGIN calc.py:" not in session_events.brief_text(place)
     assert not index.exists()
     book = task_folder(crew.repo) / "journal.jsonl"
     book.write_bytes(book.read_bytes().replace(b"Make add add", b"Make odd odd", 1))
-    assert "cannot be read: STATE_DAMAGED" in session_brief.text(place)
+    assert "cannot be read: STATE_DAMAGED" in session_events.brief_text(place)
 
 
 # Taking over -------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from reflectloop.errors import InvalidInput
-from reflectloop.hooks import clients, reading_commands
+from reflectloop.hooks import clients, tool_calls
 from reflectloop.hooks.clients import CLIENTS
 from reflectloop.hooks.model import HookAnswer
 from support import Answer, Repo, reflectloop
@@ -249,7 +249,7 @@ def test_a_planner_may_not_write(agent: Agent) -> None:
     ],
 )
 def test_commands_that_only_read(command: str | tuple[str, ...], reads: bool) -> None:
-    assert reading_commands.only_reads(command) is reads
+    assert tool_calls.only_reads(command) is reads
 
 
 def test_a_secret_in_output_or_a_written_file_is_named_without_its_value(agent: Agent) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from reflectloop.hooks import fragments, health, install, json_files, live_check
+from reflectloop.hooks import fragments, health, install, json_files
 from reflectloop.hooks.clients import CLIENTS
 from support import Repo
 
@@ -130,7 +130,7 @@ def _shim(folder: Path, script: str) -> dict[str, str]:
 def test_a_hook_that_another_program_answers_is_not_live(tmp_path: Path, script: str, why: str) -> None:
     env = _shim(tmp_path, script)
     line = f"{env['PATH'].partition(':')[0]}/reflectloop hook PreToolUse --client claude"
-    [fault] = live_check.faults("claude", {"PreToolUse": line}, None)
+    [fault] = install.silent_hooks("claude", {"PreToolUse": line}, None)
     assert why in fault
 
 
@@ -141,11 +141,11 @@ def test_a_hook_is_live_if_it_refuses_what_is_always_refused(
     repo: Repo, tmp_path: Path, client: str, event: str
 ) -> None:
     line = f"{sys.executable} -m reflectloop hook {event} --client {client}"
-    assert live_check.faults(client, {event: line}, repo.path) == []
+    assert install.silent_hooks(client, {event: line}, repo.path) == []
     lax = tmp_path / "lax"
     lax.write_text(f'#!/bin/sh\ni=$(cat)\ncase "$i" in *reflectloop_check*) printf %s "$i" | {line};; esac\n')
     lax.chmod(0o755)
-    assert live_check.faults(client, {event: str(lax)}, repo.path) == [f"{client} {event}: it lets rm -rf / pass"]
+    assert install.silent_hooks(client, {event: str(lax)}, repo.path) == [f"{client} {event}: it lets rm -rf / pass"]
 
 
 def test_doctor_fails_where_an_installed_hook_is_not_live(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:

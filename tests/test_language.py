@@ -35,7 +35,6 @@ _NO_MESSAGES = {
     "engine/steps/syntax_tools.py",  # patterns of compilers' own messages
     "hooks/fragments.py",
     "hooks/plugin.py",
-    "hooks/reading_commands.py",
     "reflection/warnings.py",
     "terms.py",
 }

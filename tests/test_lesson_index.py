@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reflectloop.errors import SecretLeak
-from reflectloop.lessons import index, lesson_recall, lesson_store, schema
+from reflectloop.lessons import index, lesson_recall, lesson_store
 from reflectloop.lessons.lesson import Occurrence, Page
 from reflectloop.lessons.lesson_files import LessonDir
 from reflectloop.lessons.lesson_store import NewLesson
@@ -109,7 +109,7 @@ def test_a_new_lesson_updates_only_what_it_affects(lesson_dir: LessonDir) -> Non
 @pytest.fixture
 def poor(monkeypatch: pytest.MonkeyPatch) -> None:
     """A SQLite without the module that full-text search needs."""
-    monkeypatch.setattr(schema, "WORDS", schema.WORDS.replace("fts5", "no_such_module"))
+    monkeypatch.setattr(index, "WORDS", index.WORDS.replace("fts5", "no_such_module"))
 
 
 @pytest.mark.usefixtures("poor")
@@ -133,7 +133,7 @@ def test_without_fts5_every_lesson_is_searched(lesson_dir: LessonDir) -> None:
 
 def test_an_index_without_fts5_is_rebuilt(lesson_dir: LessonDir) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(schema, "WORDS", schema.WORDS.replace("fts5", "no_such_module"))
+        patch.setattr(index, "WORDS", index.WORDS.replace("fts5", "no_such_module"))
         keep(lesson_dir, "Retry the network")
         lesson_store.search(lesson_dir, "network")
     assert [one.title for one in lesson_store.search(lesson_dir, "networks")] == ["Retry the network"]

@@ -19,10 +19,10 @@ from mcp.client.session import ElicitationFnT
 from mcp_types import CallToolResult, ElicitResult
 
 from reflectloop.errors import InvalidInput, SandboxEscape
-from reflectloop.mcp import http, paths, stdio
-from reflectloop.mcp.commands import CommandWords
+from reflectloop.mcp import http, stdio, tools
 from reflectloop.mcp.results import CodedServer
 from reflectloop.mcp.server import make_server
+from reflectloop.mcp.tools import CommandWords
 from reflectloop.trust import person
 from support import Repo, wait_until
 from test_approve import SETTINGS, TESTS, WEAKER
@@ -129,10 +129,10 @@ def test_a_path_or_a_word_of_a_client_never_leaves_the_project_nor_becomes_an_op
     (repo.path / "way-out").symlink_to("/etc")
     for name in ("..", "/etc/passwd", "way-out/passwd", "src/../../x"):
         with pytest.raises(SandboxEscape):
-            paths.inside(repo.path, name)
+            tools.inside(repo.path, name)
     with pytest.raises(InvalidInput):
-        paths.inside(repo.path, "a\0b")
-    assert paths.inside(repo.path, "src/app.py") == os.fspath(repo.path / "src" / "app.py")
+        tools.inside(repo.path, "a\0b")
+    assert tools.inside(repo.path, "src/app.py") == os.fspath(repo.path / "src" / "app.py")
     words = CommandWords(repo.path)
     assert "--base=--trust-project" in words.verify(
         words.change("--trust-project", None, None), track=None, checks=[], session=None

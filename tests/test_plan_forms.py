@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from reflectloop.errors import Fault
 from reflectloop.plan import load
-from reflectloop.plan.lift import parse_expectation
+from reflectloop.plan.load import parse_expectation
 from reflectloop.plan.model import Plan
 from support import Repo
 

@@ -16,11 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from reflectloop.secrets import Detector, SecretFinding, builtin_rules, content, sqlite
+from reflectloop.secrets import Detector, SecretFinding, content, sqlite
+from reflectloop.secrets.detector import builtin_rules
 from reflectloop.secrets.rulefile import fill_sample
 from reflectloop.system import terminal
 
-DETECTOR = Detector(builtin_rules.rules())
+DETECTOR = Detector(builtin_rules())
 TOKEN = fill_sample("ghp_{alnum:36}", "content")
 PASSWORD = fill_sample("{lownum:14}", "password")
 INVISIBLE = "\u00ad\u034f\u061c\u115f\u180e\u200b\u200d\u2060\u3164\ufe0f\ufeff\U000e0041\U000e01ef"

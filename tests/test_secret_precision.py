@@ -9,12 +9,13 @@ import uuid
 
 import pytest
 
-from reflectloop.secrets import Detector, builtin_rules
+from reflectloop.secrets import Detector
+from reflectloop.secrets.detector import builtin_rules
 from reflectloop.secrets.rulefile import fill_sample
 from support import Repo
 
-RUN = Detector(builtin_rules.rules())
-SCAN = Detector(builtin_rules.rules(), fillers=True)
+RUN = Detector(builtin_rules())
+SCAN = Detector(builtin_rules(), fillers=True)
 
 KINDS = {
     "github": "ghp_{alnum:36}",

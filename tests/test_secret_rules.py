@@ -12,18 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reflectloop.secrets import Detector, builtin_rules, rulefile
-from reflectloop.secrets.detector import environment_values
+from reflectloop.secrets import Detector, rulefile
+from reflectloop.secrets.detector import RULE_FILES, builtin_rules, environment_values
 from reflectloop.secrets.rulefile import SecretRuleEntry, fill_sample
 from support import calls_of
 
-ENTRIES = [entry for path in builtin_rules.FILES for entry in rulefile.read_rule_file(path)]
+ENTRIES = [entry for path in RULE_FILES for entry in rulefile.read_rule_file(path)]
 
 
 @cache
 def detector() -> Detector:
     """Return a detector without the environment values of the caller."""
-    return Detector(builtin_rules.rules())
+    return Detector(builtin_rules())
 
 
 def scan_in_chunks(text: bytes, sizes: list[int]) -> tuple[bytes, list[tuple[str, int, str]]]:
@@ -57,7 +57,7 @@ def test_ids_are_unique_and_every_sample_is_found_with_all_rules() -> None:
 
 
 def test_no_sample_is_a_secret_before_it_is_filled_in() -> None:
-    for path in builtin_rules.FILES:
+    for path in RULE_FILES:
         samples = re.findall(r"^(?:match|not_match) = .*$", path.read_text(), re.MULTILINE)
         certain = [
             finding for line in samples for finding in detector().scan(line.encode()) if finding.grade == "certain"
@@ -330,7 +330,7 @@ ADVERSARIAL = [
 
 def cost_of(text: bytes) -> int:
     """Count what a detector calls that has seen no text yet: one remembers what it looked at."""
-    new = Detector(builtin_rules.rules())
+    new = Detector(builtin_rules())
     new.scan(b"")
     return calls_of(lambda: new.scan(text))
 

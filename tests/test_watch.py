@@ -17,7 +17,7 @@ from reflectloop.engine.gating.background import TreeVerdict
 from reflectloop.errors import InvalidInput, SecretLeak
 from reflectloop.state import latch
 from reflectloop.system import clock
-from reflectloop.system.tree_watch import TreeWatch
+from reflectloop.system.inotify import TreeWatch
 from reflectloop.workspace.folders import Folders, open_project_dirs
 from support import Repo, reflectloop
 

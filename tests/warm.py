@@ -188,9 +188,10 @@ def never_wait_for_disks() -> None:
 def _read_rules() -> None:
     """Read and compile the built-in rules that most calls need."""
     from reflectloop.policy import active_rules
-    from reflectloop.secrets import Detector, builtin_rules
+    from reflectloop.secrets import Detector
+    from reflectloop.secrets.detector import builtin_rules
 
-    Detector(builtin_rules.rules()).scan(b'password = "x"\n')
+    Detector(builtin_rules()).scan(b'password = "x"\n')
     active_rules.default().in_workspace.judge("echo x > made.txt")
 
 

@@ -11,7 +11,7 @@ import seed_samples as samples
 import yaml
 
 from reflectloop.commands.call import call_tool
-from reflectloop.diagnosis import parameter_fixes
+from reflectloop.diagnosis import safe_call
 from reflectloop.diagnosis.retrying import delay_of
 from reflectloop.diagnosis.rulefile import shipped
 from reflectloop.diagnosis.safe_call import RetryIO, ToolError, ToolSuccess
@@ -150,7 +150,7 @@ def test_line_593_a_query_of_bad_syntax_is_corrected_and_the_call_repeated(repo:
     ],
 )
 def test_line_540_a_parameter_is_corrected_by_what_the_error_says(message: str, better: Any) -> None:
-    assert parameter_fixes.corrected({"query": "a", "max_results": 200}, message) == better
+    assert safe_call.corrected_params({"query": "a", "max_results": 200}, message) == better
 
 
 def test_line_564_a_rate_limit_waits_sixty_seconds_and_names_the_alternative(repo: Repo) -> None:

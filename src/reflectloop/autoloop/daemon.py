@@ -14,7 +14,7 @@ from reflectloop.autoloop.decision import NextAction
 from reflectloop.autoloop.loop import Autoloop, LoopWorld, open_project
 from reflectloop.autoloop.task_view import Limits
 from reflectloop.errors import InvalidInput, ReflectloopError
-from reflectloop.system.folder_wait import FolderWait
+from reflectloop.system.inotify import FolderWait
 
 _AFTER_FAULT_S = 30.0
 

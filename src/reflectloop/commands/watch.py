@@ -12,7 +12,7 @@ from reflectloop.engine.gating.background import BackgroundVerification
 from reflectloop.errors import InvalidInput, ReflectloopError, UnsupportedRepository
 from reflectloop.state import latch
 from reflectloop.system import clock, process
-from reflectloop.system.tree_watch import TreeWatch
+from reflectloop.system.inotify import TreeWatch
 from reflectloop.terms import OutcomeWord
 from reflectloop.workspace.folders import Folders, open_project_dirs
 

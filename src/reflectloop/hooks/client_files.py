@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.errors import InvalidInput
-from reflectloop.hooks import automation_files, plugin
+from reflectloop.hooks import plugin
 from reflectloop.hooks.fragments import SETTINGS, Scope
 from reflectloop.hooks.pieces import Piece
 from reflectloop.skills import bundle
@@ -105,11 +105,11 @@ def _files(folder: Path, contents: Mapping[str, bytes]) -> Iterator[Piece]:
 def _automation(scope: Scope, root: Path, program: str) -> Iterator[Piece]:
     """Yield the files that start autoloop: in a project, or as a unit of the user's systemd."""
     if scope == "user":
-        path = root / automation_files.UNIT
-        yield Piece(path, content=automation_files.unit(_whole_path(program)), unit=str(path))
+        path = root / AUTOLOOP_UNIT
+        yield Piece(path, content=autoloop_unit(_whole_path(program)), unit=str(path))
         return
-    for name, data in automation_files.project_files(program).items():
-        folder = root / automation_files.FOLDER
+    for name, data in autoloop_files(program).items():
+        folder = root / AUTOLOOP_FOLDER
         yield Piece(folder / name, content=data, mode=0o777, unit=str(folder))
 
 
@@ -128,3 +128,71 @@ def _push_hook(scope: Scope, root: Path, program: str) -> Piece:
     folder = root / done.stdout.decode("utf-8", "surrogateescape").rstrip("\n")
     text = f"#!/bin/sh\nexec {shlex.quote(program)} hook pre-push --client git\n"
     return Piece(folder / "pre-push", content=text.encode(), mode=0o777, unit=str(folder / "pre-push"))
+
+
+# The files that start autoloop --------------------------------------------------------------------------------------
+
+
+AUTOLOOP_FOLDER = "automation"
+AUTOLOOP_UNIT = ".config/systemd/user/reflectloop-autoloop@.service"
+_PYTHON = '''#!/usr/bin/env python3
+"""Look once (--once, the default), or start, stop, status, logs: `reflectloop autoloop` for this project."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+PROGRAM = {program}
+
+
+def main(words):
+    words = ["once"] if words in ([], ["--once"]) else words
+    program = shutil.which(PROGRAM)
+    if program is None:  # inside of a sandbox, or not installed
+        print("reflectloop is not here; autoloop did nothing")
+        return 0
+    project = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    code = subprocess.call([program, "autoloop", *words, "--project", project])
+    return 0 if words[0] == "once" else code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
+'''
+_SHELL = """#!/bin/sh
+# start, stop, status, once or logs: `reflectloop autoloop` for this project
+exec python3 "$(dirname "$0")/autoloop.py" "$@"
+"""
+_SERVICE = """[Unit]
+Description=reflectloop autoloop in %f
+
+[Service]
+ExecStart={program} autoloop start --foreground --project %f
+EnvironmentFile=-%h/.config/reflectloop/environment
+Restart=on-failure
+RestartSec=30
+RestartPreventExitStatus=12 16 50
+KillMode=mixed
+TimeoutStopSec=150
+
+[Install]
+WantedBy=default.target
+"""
+
+
+def autoloop_files(program: str) -> dict[str, bytes]:
+    """Return the files of a project, by name."""
+    return {
+        "autoloop.py": _PYTHON.format(program=json.dumps(program)).encode(),
+        "autoloop.sh": _SHELL.encode(),
+    }
+
+
+def autoloop_unit(program: str) -> bytes:
+    """Return the unit: `systemctl --user start "reflectloop-autoloop@$(systemd-escape -p DIR)"`.
+
+    A service has neither the PATH of a shell, in which agents are found, nor the variables with their keys: a file of
+    the user's may set them.
+    """
+    return _SERVICE.format(program=shlex.quote(program).replace("%", "%%")).encode()

@@ -18,10 +18,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from reflectloop.errors import InvalidInput, NothingToDo
-from reflectloop.hooks import client_files, codex_trust, json_files, live_check, pieces
+from reflectloop.hooks import client_files, codex_trust, json_files, pieces
+from reflectloop.hooks.answering import CHECK
+from reflectloop.hooks.clients import CLIENTS
 from reflectloop.hooks.fragments import SETTINGS, Fragment, Scope
+from reflectloop.hooks.model import HookEvent
 from reflectloop.hooks.pieces import Entry, Piece
-from reflectloop.system import files, process
+from reflectloop.system import clock, files, process
 from reflectloop.trust import installed
 from reflectloop.workspace.folders import open_project_dirs
 
@@ -250,7 +253,7 @@ def _tried(at: Place, command: str) -> list[str]:
         return _fault_of(["sh", "-c", shlex.quote(str(hook.path))], at.root, b"", "git pre-push")
     lines = {item.keys[-1]: _command_line(item.value) for item in _fragments(at.client, command)}
     given = {event: line for event, line in lines.items() if line}
-    return live_check.faults(at.client, given, at.root if at.scope == "project" else None)
+    return silent_hooks(at.client, given, at.root if at.scope == "project" else None)
 
 
 def _fault_of(argv: list[str], folder: Path, stdin: bytes, name: str) -> list[str]:
@@ -305,3 +308,54 @@ def _write(edit: Edit) -> None:
         files.write_atomic(path, edit.after or b"", mode=mode)
     except OSError as fault:
         raise InvalidInput(f"{path} cannot be written: {fault.strerror}", next_step=f"look at {path}") from fault
+
+
+# Hooks that are live ------------------------------------------------------------------------------------------------
+# Each hook is run as its client would, with an event that only our program can answer.
+
+_ANSWER_S = 60.0
+_FORBIDDEN = shlex.join(("rm", "-rf", "/"))
+
+
+def silent_hooks(client: str, commands: Mapping[str, str], root: Path | None) -> list[str]:
+    """Return which hooks do not answer, by the command of each event; in a project also one that refuses nothing."""
+    out = [fault for event, line in commands.items() for fault in _silent_hook(client, event, line)]
+    if out or root is None:
+        return out
+    judging = [event for event in commands if CLIENTS[client].events.get(event) is HookEvent.BEFORE_TOOL]
+    return [fault for event in judging for fault in _lets_pass(client, event, commands[event], root)]
+
+
+def _silent_hook(client: str, event: str, line: str) -> list[str]:
+    mark = clock.mark()
+    stdout, fault = _run_hook(line, {CHECK: mark, "session_id": "check", "cwd": "/", "stop_hook_active": False})
+    if fault:
+        return [f"{client} {event}: {fault}"]
+    try:
+        document = json.loads(stdout)
+    except ValueError:
+        document = None
+    given = document if isinstance(document, dict) else {}
+    if (given.get(CHECK), given.get("client"), given.get("event")) != (mark, client, event):
+        return [f"{client} {event}: another program answers, or none: {stdout[:80]!r}"]
+    return []
+
+
+def _lets_pass(client: str, event: str, line: str, root: Path) -> list[str]:
+    """Return a fault if a command that is always refused is not."""
+    call = {"tool_name": "Bash", "toolName": "bash", "tool_input": {"command": _FORBIDDEN}}
+    call["toolArgs"] = {"command": _FORBIDDEN}
+    stdout, fault = _run_hook(line, {"session_id": "check", "cwd": str(root), **call})
+    if not fault and '"deny"' not in stdout:
+        fault = f"it lets {_FORBIDDEN} pass"
+    return [f"{client} {event}: {fault}"] if fault else []
+
+
+def _run_hook(line: str, event: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what a hook prints, and how it failed if it did."""
+    try:
+        done = process.capture(["sh", "-c", line], cwd=Path("/"), stdin=json.dumps(event).encode(), timeout_s=_ANSWER_S)
+    except (TimeoutError, OSError) as fault:
+        return "", str(fault)
+    text = done.stderr.decode("utf-8", "replace").strip()[-200:]
+    return done.stdout.decode("utf-8", "replace"), f"exit code {done.code}: {text}" if done.code else ""

@@ -11,11 +11,49 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from reflectloop.errors import Fault
-from reflectloop.lessons import lesson_files, lesson_words, linear_search, merge, schema
+from reflectloop.lessons import lesson_files, lesson_words, merge
 from reflectloop.lessons.jsonl import LessonExport
 from reflectloop.lessons.lesson import Lesson, Occurrence, Page, of_record
 from reflectloop.lessons.lesson_files import LessonDir
 from reflectloop.system import clock, files
+
+VERSION = 3  # of the tables and of the data that `fold` and `words` produce
+TABLES = """
+    CREATE TABLE folder (name TEXT PRIMARY KEY, stamp TEXT NOT NULL);
+    CREATE TABLE file (name TEXT PRIMARY KEY, stamp TEXT NOT NULL, page TEXT NOT NULL, faults TEXT NOT NULL);
+    CREATE TABLE key (key TEXT NOT NULL, file TEXT NOT NULL, PRIMARY KEY (key, file)) WITHOUT ROWID;
+    CREATE INDEX key_file ON key (file);
+    CREATE TABLE seen (file TEXT NOT NULL, lesson TEXT NOT NULL, sighting TEXT NOT NULL);
+    CREATE INDEX seen_file ON seen (file);
+    CREATE INDEX seen_lesson ON seen (lesson);
+    CREATE TABLE lesson (
+        number INTEGER PRIMARY KEY, id TEXT UNIQUE NOT NULL, kind TEXT NOT NULL, status TEXT NOT NULL,
+        record TEXT NOT NULL, against TEXT NOT NULL DEFAULT '', topic TEXT NOT NULL
+    );
+    CREATE INDEX lesson_topic ON lesson (topic);
+    CREATE TABLE part (file TEXT PRIMARY KEY, number INTEGER NOT NULL);
+    CREATE INDEX part_number ON part (number);
+    CREATE TABLE alias (alias TEXT NOT NULL, number INTEGER NOT NULL, PRIMARY KEY (alias, number)) WITHOUT ROWID;
+    CREATE INDEX alias_number ON alias (number);
+    CREATE TABLE contradicts (other TEXT NOT NULL, number INTEGER NOT NULL, PRIMARY KEY (other, number)) WITHOUT ROWID;
+    CREATE INDEX contradicts_number ON contradicts (number);
+"""
+WORDS = (
+    'CREATE VIRTUAL TABLE words USING fts5 (title, keywords, body, tokenize = "porter unicode61 remove_diacritics 2");'
+)
+NO_FTS5 = "CREATE TABLE words (title TEXT, keywords TEXT, body TEXT);"  # every row is then scanned
+CHOSEN = "kind IN (SELECT value FROM json_each(?)) AND status IN (SELECT value FROM json_each(?))"
+FOUND = f"""
+    SELECT record, status, against FROM words JOIN lesson ON lesson.number = words.rowid
+    WHERE words MATCH ? AND {CHOSEN} ORDER BY bm25(words, 8, 5, 1), id LIMIT ?
+"""  # noqa: S608 - no outside text is inserted
+ALL_WORDS = f"""
+    SELECT words.rowid, title, keywords, body FROM words JOIN lesson ON lesson.number = words.rowid
+    WHERE {CHOSEN} ORDER BY id
+"""  # noqa: S608
+ONE = "SELECT record, status, against FROM lesson"
+SEEN = "SELECT file, rowid, sighting FROM seen WHERE lesson = ?"
+
 
 T = TypeVar("T")
 NAME = "index.sqlite"
@@ -51,7 +89,7 @@ class Index:
         return {row[0] for value in values for row in self._rows(query, value)}
 
     def lessons(self) -> list[Lesson]:
-        return [_made(*row) for row in self._rows(f"{schema.ONE} ORDER BY id")]
+        return [_made(*row) for row in self._rows(f"{ONE} ORDER BY id")]
 
     def faults(self) -> list[Fault]:
         rows = self._rows("SELECT faults FROM file WHERE faults != '[]' ORDER BY name")
@@ -64,13 +102,12 @@ class Index:
     def named(self, alias: str) -> list[Lesson]:
         """Return the lessons with this id or signature, or with that of a lesson merged into them."""
         return [
-            _made(*row)
-            for row in self._rows(f"{schema.ONE} JOIN alias USING (number) WHERE alias = ? ORDER BY id", alias)
+            _made(*row) for row in self._rows(f"{ONE} JOIN alias USING (number) WHERE alias = ? ORDER BY id", alias)
         ]
 
     def same(self, page: Page) -> Lesson | None:
         """Return the lesson that this page belongs to, or None."""
-        by_heading = f"{schema.ONE} JOIN part USING (number) JOIN key USING (file) WHERE key = ? ORDER BY id"
+        by_heading = f"{ONE} JOIN part USING (number) JOIN key USING (file) WHERE key = ? ORDER BY id"
         matches = self.named(page.id) or [_made(*row) for row in self._rows(by_heading, _heading(page))]
         return matches[0] if matches else None
 
@@ -90,15 +127,15 @@ class Index:
         return list(matches.values())[: wanted.limit]
 
     def _matching(self, match: str, wanted: LessonQuery) -> dict[str, Lesson]:
-        lessons = (_made(*row) for row in self._rows(schema.FOUND, match, *wanted.chosen, wanted.limit))
+        lessons = (_made(*row) for row in self._rows(FOUND, match, *wanted.chosen, wanted.limit))
         return {lesson.id: lesson for lesson in lessons}
 
     def _scanned(self, terms: Sequence[str], wanted: LessonQuery) -> list[Lesson]:
-        rows = (linear_search.LessonText(*row) for row in self._rows(schema.ALL_WORDS, *wanted.chosen))
-        return self._numbered(linear_search.ranked(rows, terms)[: wanted.limit])
+        rows = (LessonText(*row) for row in self._rows(ALL_WORDS, *wanted.chosen))
+        return self._numbered(ranked(rows, terms)[: wanted.limit])
 
     def _numbered(self, numbers: Iterable[int]) -> list[Lesson]:
-        return [_made(*row) for number in numbers for row in self._rows(f"{schema.ONE} WHERE number = ?", number)]
+        return [_made(*row) for number in numbers for row in self._rows(f"{ONE} WHERE number = ?", number)]
 
     # Following the files ------------------------------------------------------------------------------------------
 
@@ -175,7 +212,7 @@ class Index:
         for number in numbers:
             self._drop(number)
         pages = self._pages(about)
-        rows = [row for page in pages.values() for row in self._rows(schema.SEEN, page.id)]
+        rows = [row for page in pages.values() for row in self._rows(SEEN, page.id)]
         lessons = merge.folded(
             pages, [Occurrence.model_validate_json(text) for _, _, text in sorted(set(rows))], lesson_dir.scope
         )
@@ -216,7 +253,7 @@ class Index:
         )
 
     def _records(self, numbers: Iterable[int]) -> list[tuple[Any, ...]]:
-        return [row for number in numbers for row in self._rows(f"{schema.ONE} WHERE number = ?", number)]
+        return [row for number in numbers for row in self._rows(f"{ONE} WHERE number = ?", number)]
 
     def _pages(self, names: Iterable[str] | None = None) -> dict[str, Page]:
         query = "SELECT name, page FROM file WHERE page != ''"
@@ -327,11 +364,11 @@ def _opened(path: Path) -> Iterator[Index]:
     with contextlib.closing(sqlite3.connect(path, timeout=_WAIT_S)) as connection:
         connection.execute("PRAGMA synchronous = OFF")  # an index damaged by a power cut is rebuilt
         (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version not in (0, schema.VERSION):
+        if version not in (0, VERSION):
             raise sqlite3.DatabaseError("created by another version")
         if version == 0:
-            form = schema.WORDS if _has_fts5() else schema.NO_FTS5
-            connection.executescript(f"BEGIN; {schema.TABLES} {form} PRAGMA user_version = {schema.VERSION}; COMMIT;")
+            form = WORDS if _has_fts5() else NO_FTS5
+            connection.executescript(f"BEGIN; {TABLES} {form} PRAGMA user_version = {VERSION}; COMMIT;")
         (form,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'words'").fetchone()
         plain = "VIRTUAL" not in form
         if plain and _has_fts5():
@@ -342,7 +379,7 @@ def _opened(path: Path) -> Iterator[Index]:
 def _has_fts5() -> bool:
     with contextlib.closing(sqlite3.connect(":memory:")) as connection:
         try:
-            connection.execute(schema.WORDS)
+            connection.execute(WORDS)
         except sqlite3.OperationalError:
             return False
         return True
@@ -355,3 +392,44 @@ def _removed(path: Path) -> bool:
     except OSError:
         return False
     return True
+
+
+# Search without FTS5 ------------------------------------------------------------------------------------------------
+# It reads every lesson: slow, but without requirements.
+
+_WEIGHTS = (8, 5, 1)  # for title, keywords and body
+_ENDINGS = ("ations", "ation", "ings", "ing", "ions", "ion", "ers", "ies", "er", "ed", "es", "ly", "s", "e", "y")
+_SHORTEST = 3  # letters of a stem
+
+
+class LessonText(NamedTuple):
+    """The searchable text of one lesson."""
+
+    number: int
+    title: str
+    keywords: str
+    body: str
+
+
+def ranked(rows: Iterable[LessonText], terms: Sequence[str]) -> list[int]:
+    """Return lessons with every word first, then those with any word, each best first."""
+    wanted = {stem(term) for term in terms}
+    rated = [(*_rate(row, wanted), row.number) for row in rows]
+    rated = [rating for rating in rated if rating[0]]
+    return [number for *_, number in sorted(rated, key=lambda rating: (-rating[0], -rating[1], rating[2]))]
+
+
+def _rate(row: LessonText, wanted: set[str]) -> tuple[int, int]:
+    """Return how many of the words the lesson has, and their weight."""
+    hits = [wanted & {stem(word) for word in lesson_words.terms_of(text)} for text in row[1:]]
+    return len(set().union(*hits)), sum(weight * len(hit) for weight, hit in zip(_WEIGHTS, hits, strict=True))
+
+
+def stem(word: str) -> str:
+    """Remove the endings of a word repeatedly: "retries" and "retrying" have the same stem."""
+    low = word.lower()
+    while ending := next(
+        (suffix for suffix in _ENDINGS if low.endswith(suffix) and len(low) - len(suffix) >= _SHORTEST), ""
+    ):
+        low = low[: -len(ending)]
+    return low

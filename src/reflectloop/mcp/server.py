@@ -1,5 +1,6 @@
 """The server: tools, questions, resources and prompts of one project."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -8,17 +9,18 @@ from anyio import to_thread
 from mcp.server.mcpserver import Context, Elicit, MCPServer, Resolve
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp.server.mcpserver.resolve import ElicitationResult
-from mcp_types import CallToolResult, ToolAnnotations
+from mcp_types import CallToolResult, ClientCapabilities, ToolAnnotations
 from pydantic import BaseModel, Field
 
 import reflectloop
 from reflectloop.errors import NeedsInput, NothingToDo, ReflectloopError
-from reflectloop.mcp import asking, prompts
-from reflectloop.mcp.asking import AnswerForm, ApprovalForm
+from reflectloop.mcp import prompts
 from reflectloop.mcp.reading import ProjectReader
 from reflectloop.mcp.replies import AnswerReply, ToolReply
 from reflectloop.mcp.results import CodedServer, guarded
 from reflectloop.mcp.tools import ToolSet
+from reflectloop.state.fold import StepState
+from reflectloop.trust import person
 
 _INSTRUCTIONS = (
     "reflectloop lets only proven work through. Call `context` first. Before you say that a change is done, call "
@@ -50,11 +52,11 @@ def _add_answer(server: MCPServer[Any], reader: ProjectReader) -> None:
 
     async def ask_answer(ctx: Context[Any, Any], step: str) -> Elicit[AnswerForm] | ReflectloopError:
         try:
-            asking.refuse_without_person(ctx.client_capabilities, f"reflectloop answer {step[:80]} TEXT")
-            blocked = await to_thread.run_sync(asking.blocked_step, reader, step)
+            refuse_without_person(ctx.client_capabilities, f"reflectloop answer {step[:80]} TEXT")
+            blocked = await to_thread.run_sync(blocked_step, reader, step)
         except ReflectloopError as error:
             return error
-        return Elicit(asking.step_question(blocked), AnswerForm)
+        return Elicit(step_question(blocked), AnswerForm)
 
     async def answer(
         step: Annotated[str, Field(max_length=200, description="The blocked step of the current task.")],
@@ -83,8 +85,8 @@ def _add_approve(server: MCPServer[Any], reader: ProjectReader, *, local: bool) 
 
         command = f"reflectloop approve {run[:80]} --reason TEXT"
         try:
-            asking.refuse_without_person(ctx.client_capabilities, command)
-            asking.refuse_unknown_person(command, local=local)
+            refuse_without_person(ctx.client_capabilities, command)
+            refuse_unknown_person(command, local=local)
             asked = await to_thread.run_sync(person_answers.review, reader, run, findings)
         except ReflectloopError as error:
             return error
@@ -191,3 +193,60 @@ def _read(read: Callable[[], str]) -> str:
         raise ResourceNotFoundError(f"{fault.code}: {fault.message}; next: {fault.next_step}") from fault
     except ReflectloopError as fault:
         raise ResourceError(f"{fault.code}: {fault.message}; next: {fault.next_step}") from fault
+
+
+# Questions that only a person may answer ----------------------------------------------------------------------------
+# An agent must not answer for its user. So the question goes out as an elicitation, which a client shows to a person; a
+# client that cannot ask gets a refusal. An approval needs more: agents' programs have hooks that answer elicitations,
+# and over HTTP nobody knows who answers. There a person types the command on a terminal.
+
+_LONGEST = 6000  # characters of a question
+
+
+class ApprovalForm(BaseModel):
+    """The form by which a person approves findings."""
+
+    approve: bool = Field(description="Approve these findings on this change?")
+    reason: str = Field(description="Why; it is written to the journal and the receipt.", max_length=1000)
+
+
+class AnswerForm(BaseModel):
+    """The form by which a person answers a blocked step."""
+
+    answer: str = Field(description="Your answer; the step goes on with it.", max_length=4000)
+
+
+def refuse_without_person(capabilities: ClientCapabilities | None, command: str) -> None:
+    """Raise NeedsInput if the client cannot show a form to its user."""
+    elicitation = capabilities.elicitation if capabilities else None
+    if elicitation is None or (elicitation.form is None and elicitation.url is not None):
+        raise NeedsInput(
+            "this is for a person, and this client cannot ask its user", next_step=f"on a terminal: {command}"
+        )
+
+
+def refuse_unknown_person(command: str, *, local: bool) -> None:
+    """Raise NeedsInput where an agent could answer for its user, or nobody can tell who answers."""
+    if not local:
+        raise NeedsInput(
+            "an approval cannot come over HTTP, where nobody can tell who answers",
+            next_step=f"on a terminal: {command}",
+        )
+    try:
+        person.refuse_programs("approving", os.environ, hooks=True)
+    except NeedsInput as fault:
+        raise NeedsInput(fault.message, next_step=f"on a terminal of your own: {command}") from fault
+
+
+def blocked_step(reader: ProjectReader, name: str) -> StepState:
+    """Return the blocked step of the current run with this id."""
+    with reader.open() as folders:
+        run = folders.peek_current().last_run if folders.current_task() else None
+    step = run.steps.get(name) if run else None
+    if step is None or step.status != "blocked":
+        raise NothingToDo(f"no step {name!r} of the current task waits for an answer", next_step="reflectloop status")
+    return step
+
+
+def step_question(step: StepState) -> str:
+    return f"Step {step.id} is blocked: {step.reason}\n{step.unblock}".strip()[:_LONGEST]

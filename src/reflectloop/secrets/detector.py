@@ -6,6 +6,7 @@ Exact values are those of the caller's environment variables with secret-like na
 from __future__ import annotations
 
 import base64
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote
 
-from reflectloop.secrets import baseline, builtin_rules, wordlikeness
+from reflectloop.secrets import baseline, wordlikeness
 from reflectloop.secrets.matcher import AHEAD, Exact, Matcher, ScanBlock
 from reflectloop.secrets.rule import SecretRule
 from reflectloop.secrets.scanner import Scanner, SecretFinding, fingerprint
@@ -109,14 +110,14 @@ def detector_for(
     allowed = baseline.read_baseline(root / config.baseline) if config.baseline else frozenset()
     variables = os.environ if environment is None else environment
     return Detector(
-        (*user_rules, *builtin_rules.rules()), values=environment_values(variables), allowed=allowed, fillers=fillers
+        (*user_rules, *builtin_rules()), values=environment_values(variables), allowed=allowed, fillers=fillers
     )
 
 
 @cache
 def default() -> Detector:
     """Return the detector with the built-in rules and the caller's own values."""
-    return Detector(builtin_rules.rules(), values=environment_values(os.environ))
+    return Detector(builtin_rules(), values=environment_values(os.environ))
 
 
 _active: list[Detector] = []
@@ -180,3 +181,22 @@ def _base64(value: bytes) -> Iterator[bytes]:
         text = text[skipped : -1 if (offset + len(value)) % 3 else None]
         yield text
         yield text.replace(b"+", b"-").replace(b"/", b"_")
+
+
+_FOLDER = Path(__file__).parent / "rules"
+RULE_FILES = (_FOLDER / "general.toml", _FOLDER / "providers.toml")
+_INDEX = _FOLDER / "index.json"
+
+
+@cache
+def builtin_rules() -> tuple[SecretRule, ...]:
+    """Return the rules of the index that `make docs` writes, because parsing the rule files is slow."""
+    return tuple(SecretRule(entry[0], tuple(entry[1]), *entry[2:]) for entry in json.loads(_INDEX.read_bytes()))
+
+
+def builtin_index() -> str:
+    """Return the content of the index: the rules of the files, without descriptions and samples."""
+    from reflectloop.secrets import rulefile  # noqa: PLC0415 - loads pydantic, needed only to write the index
+
+    lines = [json.dumps(entry.rule) for path in RULE_FILES for entry in rulefile.read_rule_file(path)]
+    return "[\n" + ",\n".join(lines) + "\n]\n"

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 
 from reflectloop.agents.answer_models import FEWEST, MOST, PlannedStep, StepDesign
 from reflectloop.engine import brief
-from reflectloop.engine.agent_tasks import attempt_reflection, design_merge, replanning, reviews
-from reflectloop.engine.agent_tasks.attempt import AttemptOutcome, StepAttempt, block, change, fail
+from reflectloop.engine.agent_tasks import attempt_reflection, design_merge, reviews
+from reflectloop.engine.agent_tasks.attempt import AttemptOutcome, StepAttempt, block, change, fail, replan
 from reflectloop.engine.agent_tasks.design_merge import Subject
 from reflectloop.engine.agent_tasks.task_session import TaskSession, next_step, refusals
 from reflectloop.engine.requests.plan_ops import proof_of_command, proofs_of
@@ -90,7 +90,7 @@ def _attempts_used(attempt: StepAttempt) -> AttemptOutcome:
     session, state = attempt.session, attempt.state
     last = session.history.tried[-1].why if session.history.tried else ""
     why = session.given_up or last or state.reason or "see the attempts"
-    changed = replanning.replan(attempt, why)
+    changed = replan(attempt, why)
     if changed:
         return changed
     reason = f"{attempt.plan.limits.step_attempts} attempts failed; the last: {why}"
@@ -263,7 +263,7 @@ def judge(attempt: StepAttempt) -> AttemptOutcome | None:
         why = _why_not_split(attempt, claim.substeps)
         return _split(attempt, claim.substeps, reason) or fail(attempt, f"asked to be split, and cannot be: {why}")
     if claim and claim.control == "replan":
-        changed = replanning.replan(attempt, claim.reason or "the executor asks for another plan")
+        changed = replan(attempt, claim.reason or "the executor asks for another plan")
         return changed or _failed(attempt, result)
     if result.error_code == NeedsInput.code:
         question = result.reason.removeprefix("asks: ")

@@ -10,14 +10,14 @@ import contextlib
 import dataclasses
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from reflectloop import secrets
 from reflectloop.config import Config
-from reflectloop.engine.run import step_evidence
 from reflectloop.engine.run.recovery import ResumePoint
 from reflectloop.engine.run.request import RunObserver, RunRequest
 from reflectloop.engine.steps.execution import StepObserver, StepResult
@@ -35,7 +35,7 @@ from reflectloop.system import clock
 from reflectloop.system.process import Cancel
 from reflectloop.terms import Role
 from reflectloop.verification import evidence
-from reflectloop.verification.evidence_chain import Chain
+from reflectloop.verification.evidence_chain import Chain, EvidenceRecord
 from reflectloop.verification.verdict import Verdict
 from reflectloop.workspace import checkout
 from reflectloop.workspace.added_lines import AddedSecret
@@ -188,7 +188,7 @@ class EvidenceFile:
             path = run.folder.path / evidence.FILE
             path.unlink(missing_ok=True)  # left by an engine that died; the journal says all of it again
             self._chain = Chain(path)
-            step_evidence.note_steps(self._chain, run.results, run.base.tree, run.plan.hash, run.isolation_label)
+            note_steps(self._chain, run.results, run.base.tree, run.plan.hash, run.isolation_label)
         return self._chain
 
 
@@ -228,3 +228,50 @@ Stage = TypeVar("Stage", bound=RequestedRun)
 def extend(run: RequestedRun, stage: type[Stage], **known: Any) -> Stage:  # noqa: ANN401 - fields of the stage
     """Return the value of the next stage: this one with more known."""
     return stage(**({each.name: getattr(run, each.name) for each in dataclasses.fields(run)} | known))
+
+
+# Evidence of steps --------------------------------------------------------------------------------------------------
+
+
+def note_steps(chain: Chain, steps: Iterable[StepResult], base: str, plan_hash: str, isolation: str) -> None:
+    """Add what the engine saw while steps ran to the evidence chain: exit codes, checks, fixes (L2: not sealed)."""
+
+    def log_of(path: Path | None) -> dict[str, str | None]:
+        return evidence.log_of(path, chain.path.parent)
+
+    for step in steps:
+        seen: dict[str, object] = {"tree": step.tree, "base_tree": base, "plan_hash": plan_hash, "isolation": isolation}
+        for fix in step.fixes:
+            _add(
+                chain,
+                f"step {step.id}: {fix}",
+                kind="fix",
+                exit_code=None,
+                duration_ms=0,
+                **log_of(step.logs[0].parent / fix.log if fix.log and step.logs else None),
+                **seen,
+            )
+        for check in step.checks:
+            _add(
+                chain,
+                f"check {check.name} in step {step.id}: {check.reason}",
+                kind="check",
+                exit_code=check.exit_code,
+                duration_ms=check.duration_ms,
+                **log_of(check.log),
+                **seen,
+            )
+        _add(
+            chain,
+            f"step {step.id}: " + (step.reason or f"its commands exited {step.exit_code}"),
+            kind="exit",
+            exit_code=step.exit_code,
+            duration_ms=step.duration_ms,
+            **log_of(step.logs[-1] if step.logs else None),
+            **seen,
+        )
+
+
+def _add(chain: Chain, claim: str, **seen: object) -> None:
+    record = {"claim": secrets.current_detector().redact(claim), "level": "L2", "command": (), "started": ""}
+    chain.add(EvidenceRecord.model_validate({**record, **seen}))
