@@ -135,3 +135,9 @@ def chain(repo: Repo) -> Repo:
     plan |= {"objective": {"goal": "Get it done", "non_goals": ["more"], "done_when": "it is"}}
     repo.plan(json.dumps({"plan": plan}))
     return repo
+
+
+@pytest.fixture
+def nobody_vouches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever runs these tests has not agreed to anything."""
+    monkeypatch.delenv("REFLECTLOOP_TRUST_PROJECT")

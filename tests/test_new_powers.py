@@ -7,6 +7,8 @@ import ast
 import pytest
 
 import power_samples
+import power_samples_honest
+import power_samples_javascript
 from power_samples import samples
 from python_test_diff import bad
 from reflectloop.verification.result import ChangedFile
@@ -31,19 +33,19 @@ def test_a_value_equal_to_everything_asks_whatever_its_shape(text: str) -> None:
     assert ("new-power", "suspect") in findings(text)
 
 
-@pytest.mark.parametrize("text", samples(power_samples.HONEST))
+@pytest.mark.parametrize("text", samples(power_samples_honest.HONEST))
 def test_an_honest_feature_does_not_ask(text: str) -> None:
     assert findings(text) == []
     assert findings(text, before=None) == []
 
 
-@pytest.mark.parametrize("text", samples(power_samples.ASKING))
+@pytest.mark.parametrize("text", samples(power_samples_honest.ASKING))
 def test_a_dangerous_power_asks_once(text: str) -> None:
     assert len(findings(text)) == 1
     assert {grade for _, grade in findings(text)} == {"suspect"}
 
 
-@pytest.mark.parametrize("text", samples(power_samples.ASKING + "---\n" + power_samples.EQUALS))
+@pytest.mark.parametrize("text", samples(power_samples_honest.ASKING + "---\n" + power_samples.EQUALS))
 def test_a_power_that_the_base_version_had_is_no_news(text: str) -> None:
     before = f"{text}\n\n\ndef price(n):\n    return n\n"
     after = before.replace("return n\n", "return n + 1\n")
@@ -53,8 +55,8 @@ def test_a_power_that_the_base_version_had_is_no_news(text: str) -> None:
 def test_there_are_enough_samples() -> None:
     cheats = samples(power_samples.DETECTS) + samples(power_samples.TAMPERS) + samples(power_samples.EQUALS)
     assert len(cheats) > 100
-    assert len(samples(power_samples.HONEST)) > 70
-    for text in (*cheats, *samples(power_samples.HONEST), *samples(power_samples.ASKING)):
+    assert len(samples(power_samples_honest.HONEST)) > 70
+    for text in (*cheats, *samples(power_samples_honest.HONEST), *samples(power_samples_honest.ASKING)):
         ast.parse(text)
 
 
@@ -101,14 +103,14 @@ def test_an_ordinary_power_is_news_only_in_a_project_without_it(
     assert [(finding.rule, finding.grade) for finding in found] == expected
 
 
-@pytest.mark.parametrize("text", samples(power_samples.JAVASCRIPT_CHEATS))
+@pytest.mark.parametrize("text", samples(power_samples_javascript.JAVASCRIPT_CHEATS))
 def test_a_cheat_in_javascript_asks(text: str) -> None:
     project = SurroundingFiles(base_sources=lambda: [("lib/other.js", b"let other = 2;\n")])
     change = ChangedFile("lib/shop.js", b"let answer = 1;\n", f"let answer = 1;\n{text}".encode())
     assert {"new-power", "knows-the-test"} & {rule for rule, _ in bad(look([change], {}, project))}
 
 
-@pytest.mark.parametrize("text", samples(power_samples.JAVASCRIPT_HONEST))
+@pytest.mark.parametrize("text", samples(power_samples_javascript.JAVASCRIPT_HONEST))
 @pytest.mark.parametrize("path", ["lib/shop.js", "src/shop.ts"])
 def test_an_honest_feature_in_javascript_does_not_ask(text: str, path: str) -> None:
     assert findings(text, "let answer = 1;\n", path) == []

@@ -6,7 +6,6 @@ import json
 import os
 import pty
 import select
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,31 +19,10 @@ from reflectloop.config import Config
 from reflectloop.errors import InvalidInput, NotTrusted
 from reflectloop.terms import Isolation
 from reflectloop.trust import grants, record
-from support import Answer, Repo
+from support import Repo
+from untrusted import GRANTING, HELPER, LOWERED, PLAN, agree, brings, home, warnings
 
-PLAN = "plan: {title: t, track: direct, steps: [{id: a, commands: ['sh build.sh']}]}\n"
-HELPER = '[roles]\nplanner = "helper"\nexecutor = "helper"\n[agents.helper]\nkind = "%s"\nrun = ["sh", "tool.sh"]\n'
-ASKS = "plan: {title: t, track: direct, steps: [{id: a, agent: {prompt: x}, verify: [{run: ['true']}]}]}\n"
-LOWERED = '[box]\nstrongest = "workspace"\n'
-
-
-@pytest.fixture(autouse=True)
-def _nobody_vouches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever runs these tests has not agreed to anything."""
-    monkeypatch.delenv("REFLECTLOOP_TRUST_PROJECT")
-
-
-def home() -> Path:
-    return Path(os.environ["HOME"])
-
-
-def brings(repo: Repo, text: str, **files: str) -> Repo:
-    """A repository that came with these settings."""
-    repo.write("reflectloop.toml", text)
-    for name, content in files.items():
-        repo.write(name.replace("__", "/").replace("_dot_", "."), content)
-    repo.commit("settings")
-    return repo
+pytestmark = pytest.mark.usefixtures("nobody_vouches")
 
 
 def user(text: str) -> Path:
@@ -54,52 +32,6 @@ def user(text: str) -> Path:
     return path
 
 
-def agree(repo: Repo) -> None:
-    assert trust.ask(repo.path, lambda _asked: True).answer == "trusted"
-
-
-def warnings(answer: Answer) -> list[str]:
-    found: list[str] = answer.envelope["warnings"]
-    return [one for one in found if "not trusted" in one]
-
-
-# What counts ------------------------------------------------------------------------------------------------------
-
-GRANTING = {
-    "box.strongest": LOWERED,
-    "box.read": '[box]\nread = ["/srv"]\n',
-    "box.processes": "[box]\nprocesses = 4097\n",
-    "box.memory_mb": "[box]\nmemory_mb = 999999999\n",
-    "box.file_mb": "[box]\nfile_mb = 16385\n",
-    "run.env_allow": '[run]\nenv_allow = ["GITHUB_TOKEN"]\n',
-    "run.log_cap_mb": "[run]\nlog_cap_mb = 9\n",
-    "workspace.root": '[workspace]\nroot = "/srv"\n',
-    "workspace.carry": '[workspace]\ncarry = ["private"]\n',
-    "workspace.carry_copy": '[workspace]\ncarry_copy = ["private"]\n',
-    "workspace.largest_change_mb": "[workspace]\nlargest_change_mb = 501\n",
-    "workspace.largest_total_mb": "[workspace]\nlargest_total_mb = 1001\n",
-    "workspace.record_s": "[workspace]\nrecord_s = 601\n",
-    "publish.claude_home": "[publish]\nclaude_home = true\n",
-    "cost.prices": '[cost]\nprices = "prices.toml"\n',
-    "secrets.baseline": '[secrets]\nbaseline = "known.json"\n',
-    "secrets.rules": '[secrets]\nrules = "/srv/rules.toml"\n',
-    "policy.allow": '[policy]\nallow = ["git.push-force"]\n',
-    "policy.rules": '[policy]\nrules = "../rules.yaml"\n',
-    "autoloop.apply": '[autoloop]\napply = "branch"\n',
-    "autoloop.branch": '[autoloop]\nbranch = "main"\n',
-    "autoloop.notify": '[autoloop]\nnotify = ["./tell"]\n',
-    "reflect.rules": '[reflect]\nrules = "~/rules.toml"\n',
-    "verify.setup": '[verify]\nsetup = [["npm", "ci"]]\n',
-    "verify.checks.web.service": '[[verify.checks]]\nname = "web"\nrun = ["true"]\n'
-    'service = {run = ["sh", "serve.sh"], ready_url = "http://localhost:8000/"}\n',
-    "agents.x.run": '[agents.x]\nkind = "command"\nrun = ["true"]\n',
-    "agents.x.file": '[agents.x]\nkind = "script"\nfile = "a.yaml"\n',
-    "agents.x.base_url": '[agents.x]\nkind = "http"\nbase_url = "https://models.example"\n',
-    "agents.x.key_env": '[agents.x]\nkind = "http"\nkey_env = "GITHUB_TOKEN"\n',
-    "agents.x.env": '[agents.x]\nkind = "claude"\nenv = ["GITHUB_TOKEN"]\n',
-    "agents.x.network": '[agents.x]\nkind = "claude"\nnetwork = "host"\n',
-    "agents.claude.run": '[agents.claude]\nrun = ["/srv/claude"]\n',
-}
 TIGHTENING = """
 [workspace]
 keep_failed = 1
@@ -486,155 +418,3 @@ def test_on_a_terminal_each_grant_is_listed_before_the_question(repo: Repo, repl
     assert b"box.strongest: commands run with no stronger isolation than none" in shown
     assert b"box.read: commands may read /srv/x" in shown
     assert (code == 0) == record.path().exists()
-
-
-# Programs ---------------------------------------------------------------------------------------------------------
-
-COMMANDS = (
-    ("agents",),
-    ("agents", "--check"),
-    ("status",),
-    ("config",),
-    ("detect",),
-    ("plan", "check", "plan.yaml"),
-    ("run", "plan.yaml", "--dry-run"),
-    ("run", "plan.yaml"),
-    ("tp", "x", "--yes"),
-    ("verify",),
-)
-
-
-@pytest.mark.parametrize("kind", ["claude", "codex", "command", "acp"])
-def test_no_command_starts_on_the_host_what_a_repository_names(
-    repo: Repo, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "dummy-" + "key")
-    mark = home() / "pwned"
-    tool = f"#!/bin/sh\ntouch {mark}\necho 2.9.9\n"
-    brings(repo, HELPER % kind, **{"tool.sh": tool, "plan.yaml": ASKS})
-    for words in COMMANDS:
-        repo.run(*words)
-        assert not mark.exists(), words
-    agree(repo)
-    for words in COMMANDS:
-        if words not in (("agents", "--check"), ("run", "plan.yaml"), ("tp", "x", "--yes")):
-            repo.run(*words)
-            assert not mark.exists(), words
-
-
-def test_a_role_bound_to_an_untrusted_agent_is_refused_with_a_code(repo: Repo) -> None:
-    brings(repo, HELPER % "command", **{"tool.sh": "true\n", "plan.yaml": ASKS})
-    for words in (("run", "plan.yaml"), ("run", "plan.yaml", "--dry-run"), ("tp", "x", "--yes"), ("agents",)):
-        answer = repo.run(*words, "--json")
-        assert (answer.code, answer.envelope["error_code"]) == (17, "NOT_TRUSTED"), words
-        assert answer.envelope["next"] == "reflectloop trust"
-        assert warnings(answer) != []
-
-
-def test_a_key_is_sent_only_where_the_user_agreed(repo: Repo) -> None:
-    settings = '[roles]\nplanner = "m"\n[agents.m]\nkind = "http"\nmodel = "m"\nbase_url = "http://127.0.0.1:9"\n'
-    brings(repo, settings + 'key_env = "GITHUB_TOKEN"\n')
-    env = {"GITHUB_TOKEN": "dummy-" + "key"}
-    for words in (("agents", "--check"), ("tp", "x", "--yes")):
-        answer = repo.run(*words, "--json", env=env)
-        assert (answer.code, answer.envelope["error_code"]) == (17, "NOT_TRUSTED")
-        assert "m" not in [row["name"] for row in (answer.json["data"] or {}).get("agents", [])]
-
-
-@pytest.mark.parametrize("key", ["verify.setup", "verify.checks.web.service"])
-def test_nothing_is_judged_if_a_setting_of_its_checks_is_not_trusted(repo: Repo, key: str) -> None:
-    brings(repo, GRANTING[key])
-    repo.write("README.md", "changed\n")
-    answer = repo.run("verify", "--json")
-    assert (answer.code, answer.envelope["missing_inputs"]) == (17, [f"trust:{key}"])
-    assert repo.run("detect").code == 0
-
-
-def test_a_plan_from_the_repository_is_not_a_default_plan(repo: Repo) -> None:
-    name = ".claude/state/thinking/plan.latest.yaml"
-    repo.write(name, PLAN)
-    repo.write("build.sh", "true\n")
-    assert repo.run("run", "--json", "--dry-run").code == 0, "one that a tool wrote here"
-    repo.commit("a plan")
-    for more in ((), ("--dry-run",)):
-        answer = repo.run("run", "--json", *more)
-        assert (answer.code, answer.envelope["error_code"]) == (10, "MISSING_PLAN")
-        assert answer.envelope["next"] == f"read it, then name it: reflectloop run {name}"
-    assert repo.run("run", "--json", name).code == 0
-    repo.git("mv", ".claude", "elsewhere")
-    (repo.path / ".claude").symlink_to("elsewhere")
-    repo.commit("a link")
-    assert repo.run("run", "--json").code == 10
-
-
-# Records ----------------------------------------------------------------------------------------------------------
-
-
-def _copied(repo: Repo, tmp_path: Path) -> Repo:
-    """The same project as somebody else would ship it: with our folder, and with the objects of its runs."""
-    repo.run("run", repo.steps("echo EVIL > evil.txt"))
-    shutil.copytree(repo.path / ".reflectloop/git/objects", repo.path / ".git/objects", dirs_exist_ok=True)
-    shutil.copytree(repo.path, tmp_path / "copy", symlinks=True)
-    return Repo(tmp_path / "copy")
-
-
-def test_records_that_came_with_a_project_are_not_ours(repo: Repo, tmp_path: Path) -> None:
-    copy = _copied(repo, tmp_path)
-    name = repo.latest().name
-    for words in (("show", name), ("diff", name), ("receipt", "verify", name), ("apply", name, "--yes"), ("apply",)):
-        answer = copy.run(*words, "--json")
-        assert (answer.code, answer.envelope["error_code"]) == (14, "NOTHING_TO_DO"), words
-    assert "came-with-the-project" in copy.run("show", name).stderr
-    assert not (copy.path / "evil.txt").exists()
-    assert (copy.path / ".reflectloop/came-with-the-project/runs" / name / "changes.patch").is_file(), "nothing is lost"
-    assert copy.run("tasks", "--json").json["data"] in ([], {"tasks": []})
-    assert repo.run("apply", "--yes").code == 0, "one's own are"
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write to any folder")
-def test_records_that_cannot_be_moved_aside_are_refused(repo: Repo, tmp_path: Path) -> None:
-    copy = _copied(repo, tmp_path)
-    own = copy.path / ".reflectloop"
-    own.chmod(0o500)
-    try:
-        answer = copy.run("show", repo.latest().name, "--json")
-    finally:
-        own.chmod(0o700)
-    assert (answer.code, answer.envelope["error_code"]) == (12, "INVALID_INPUT")
-
-
-def test_a_commit_starts_no_filter_that_the_repositorys_config_names(repo: Repo, tmp_path: Path) -> None:
-    repo.write(".gitattributes", "*.txt filter=x\n")
-    repo.write("a.txt", "a\n")
-    repo.commit("files")
-    assert repo.run("run", repo.steps("echo x >> a.txt; echo y > b.md")).code == 0
-    repo.git("config", "filter.x.clean", f"touch {tmp_path}/tripped; cat")
-    repo.git("config", "filter.x.required", "true")
-    assert repo.run("apply", "--commit", "--yes").code == 0
-    assert not (tmp_path / "tripped").exists()
-    os.utime(repo.path / "a.txt", (1, 1))  # so that git looks into the file again
-    assert repo.git("status", "--porcelain") == ""
-    assert (tmp_path / "tripped").exists(), "the trap works"
-
-
-# Words ------------------------------------------------------------------------------------------------------------
-
-
-def test_a_password_in_a_url_given_as_a_plan_is_neither_printed_nor_stored(repo: Repo) -> None:
-    word = "qW7zR4" + "tY9uI2"
-    for words in (("run",), ("run", "--json"), ("run", "--dry-run"), ("plan", "check"), ("retry", "--reason", "x")):
-        answer = repo.run(*words, f"postgres://user:{word}@db.example/x")
-        assert answer.code == 10, words
-        assert word not in answer.stdout + answer.stderr
-    own = repo.path / ".reflectloop"
-    assert not [path for path in own.rglob("*") if path.is_file() and word.encode() in path.read_bytes()]
-
-
-def test_a_conflict_between_a_file_and_a_folder_names_the_users_file(repo: Repo) -> None:
-    repo.write("d/x.txt", "a\n")
-    repo.commit("a folder")
-    assert repo.run("run", repo.steps("rm -r d; ln -s README.md d")).code == 0
-    repo.write("d/mine.txt", "mine\n")
-    answer = repo.run("apply", "--yes", "--json")
-    assert (answer.code, answer.envelope["missing_inputs"]) == (34, ["d"])
-    assert answer.envelope["message"] == "1 file(s) changed on both sides: d"
