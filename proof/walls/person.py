@@ -25,7 +25,7 @@ _TIMEOUT_S = 150
 _CONTROL_S = 0.5  # of the processor
 
 
-def _load() -> float:
+def load() -> float:
     """Return how many seconds a second of work takes now: the control for every limit of time. At least 1."""
     begun, used = time.monotonic(), time.thread_time()
     while time.thread_time() - used < _CONTROL_S:
@@ -164,7 +164,7 @@ class Person:
         else:
             return process.returncode, out.decode("utf-8", "replace")
         try:  # where the machine has other work, a second of it is worth less
-            out, _ = process.communicate(timeout=timeout_s * (_load() - 1))
+            out, _ = process.communicate(timeout=timeout_s * (load() - 1))
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             out, _ = process.communicate()
