@@ -134,9 +134,8 @@ class Person:
         return subprocess.Popen(self.words(argv), cwd=cwd or self.folder, env=env, start_new_session=True, **more)
 
     def sh(self, line: str, cwd: Path | None = None, *, timeout_s: int = _TIMEOUT_S) -> tuple[int | None, str]:
-        """Run a shell line as a plain process of the user, in no box."""
-        code, out = self._finish(["/bin/bash", "-c", line], cwd, timeout_s, {}, b"")
-        return code, out
+        """Run a shell line as a plain process of the user, in no box; what does not end in time was not meant to."""
+        return self._finish(["/bin/bash", "-c", line], cwd, timeout_s, {}, b"", patient=False)
 
     def engine(self, *words: str) -> list[str]:
         return [self.grounds.python, "-m", "reflectloop", *words]
@@ -153,7 +152,14 @@ class Person:
         return Answer(code, out, document if isinstance(document, dict) else {})
 
     def _finish(
-        self, argv: list[str], cwd: Path | None, timeout_s: int, env: dict[str, str], given: bytes
+        self,
+        argv: list[str],
+        cwd: Path | None,
+        timeout_s: int,
+        env: dict[str, str],
+        given: bytes,
+        *,
+        patient: bool = True,
     ) -> tuple[int | None, str]:
         pipe = subprocess.PIPE
         process = self.popen(argv, cwd, env=env, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT)
@@ -164,7 +170,7 @@ class Person:
         else:
             return process.returncode, out.decode("utf-8", "replace")
         try:  # where the machine has other work, a second of it is worth less
-            out, _ = process.communicate(timeout=timeout_s * (load() - 1))
+            out, _ = process.communicate(timeout=timeout_s * (load() - 1) if patient else 0)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             out, _ = process.communicate()

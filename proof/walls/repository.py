@@ -347,7 +347,11 @@ def committed(name: str, prepare: str, words: tuple[list[str], ...], of: str = "
 
     def tell(person: Person) -> str:
         project = person.project({"a.txt": "a\n", "plan.yaml": _PLAN})
-        person.sh(prepare.replace("@HOME@", str(person.home)) + "; git add -A -f; git commit -qm odd; true", project)
+        person.sh(
+            prepare.replace("@HOME@", str(person.home))
+            + "; timeout 20 git add -A -f; timeout 20 git commit -qm odd; true",
+            project,
+        )
         at_home = _names(person.home)
         for line in words:
             argv = ["/bin/bash", "-c", 'ulimit -v 2500000; exec "$@"', "x", *person.engine(*line)]
