@@ -15,7 +15,7 @@ KINDS = {
     "test": (
         "tests/test_a.py tests/unit/a_test.py app/tests.py src/a.test.ts src/a.spec.jsx src/__tests__/a.js test/a.mjs "
         "cypress/e2e/a.cy.ts pkg/a_test.go crates/a/tests/cli.rs src/test/java/x/FooTest.java src/test/kotlin/FooTest.kt "
-        "spec/models/a_spec.rb test/a_test.rb tests/ATest.php test/a.bats App.Tests/FooTests.cs a_unittest.cc "
+        "spec/models/a_spec.rb test/a_test.rb tests/ATest.php test/a.bats App.Tests/FooTests.cs a_unittest.cc test.c src/tests.cpp unittest.c "
         "tests/parse_array.c src/parser/tests.rs t/a.t tests/test_utils/test_style.py test-utils/a.test.ts"
     ),
     "fixture": (

@@ -212,7 +212,8 @@ TOOLS = (
             runner="ctesttestfile.cmake ctestconfig.cmake ctestcustom.cmake*",
             tests=(
                 "*_test.c *_test.cc *_test.cpp *_test.cxx *_tests.c *_tests.cc *_tests.cpp *_unittest.cc "
-                "*_unittest.cpp test_*.c test_*.cc test_*.cpp"
+                "*_unittest.cpp test_*.c test_*.cc test_*.cpp test.c test.cc test.cpp test.cxx tests.c tests.cc "
+                "tests.cpp tests.cxx unittest.c unittest.cc unittest.cpp unittests.c unittests.cc unittests.cpp"
             ),
             executables="ctest",
             commands="ctest",
