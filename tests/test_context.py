@@ -199,6 +199,34 @@ def test_impact_leaves_out_uses_of_another_files_function_of_the_same_name(code:
     assert "web/server.py" not in found
 
 
+def test_impact_knows_the_module_of_go_and_its_packages(repo: Repo) -> None:
+    repo.write("go.mod", "module example.org/sky/v2\n\ngo 1.22\n")
+    repo.write("lens.go", "package sky\n\nfunc Focus() int {\n\treturn 1\n}\n")
+    repo.write("tube.go", "package sky\n\nfunc Aim() int {\n\treturn Focus()\n}\n")
+    repo.write("cmd/main.go", 'package main\n\nimport "example.org/sky/v2"\n\nfunc main() {\n\tsky.Focus()\n}\n')
+    repo.write("other/plain.go", "package other\n\nfunc Focus2() int {\n\treturn 2\n}\n")
+    repo.commit("a telescope")
+    hits = {hit.path: hit for hit in impact.impact(repo.path, "lens.go")}
+    assert (hits["cmd/main.go"].source, hits["cmd/main.go"].start_line) == (("imports",), 5)
+    assert hits["tube.go"].why == "uses its names; uses `focus`"
+    assert hits["other/plain.go"].source == ("history",)
+
+
+def test_impact_shows_no_text_of_a_file_in_which_no_place_is_known(code: Repo) -> None:
+    shown = reflectloop(code.path, "context", "--impact", "net/colour.py").stdout.split("\n")
+    assert not [line for line in shown if ":1-1" in line or line.startswith("    ")]
+
+
+def test_what_speaks_for_a_file_is_said_once(code: Repo) -> None:
+    hits = [
+        hit for hit in retrieve(code.path, "net.backoff: retry policy, wait before retry") if "backoff.py" in hit.path
+    ]
+    first, second, *_ = [hit for hit in hits if hit.path == "net/backoff.py"]
+    assert "the text names this file or module" in first.why
+    assert "the text names this file or module" not in second.why
+    assert second.source == first.source
+
+
 def test_a_lesson_about_the_question_is_quoted_as_advice(code: Repo) -> None:
     for title in 2 * ("Retries must wait between attempts", "Paint nothing on a terminal that is none"):
         code.run("lessons", "add", "--kind", "constraint", title)  # seen twice: active

@@ -66,7 +66,7 @@ def context(
 def _print(hits: Sequence[Hit]) -> None:
     """Print places with their reasons; code stays as it is in every language."""
     for hit in hits:
-        place = f"{hit.path}:{hit.start_line}-{hit.end_line}"
+        place = f"{hit.path}:{hit.start_line}-{hit.end_line}" if hit.text or hit.end_line > 1 else hit.path
         echo(f"{paint('bold', place)}  {paint('dim', hit.why)}")
         for line in hit.text.split("\n") if hit.text else ():
             echo_as_is(f"    {line}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from functools import cached_property
@@ -11,6 +12,8 @@ from reflectloop.context import filekinds, grammars
 from reflectloop.context.index import Corpus
 
 INDEXES = ("__init__", "index", "mod", "lib", "main")
+_PACKAGES_ARE_FOLDERS = ("go", "java")
+_GO_MODULE = re.compile(rb"^module[ \t]+\"?([^\s\"]+)", re.MULTILINE)
 _ROOTS = ("src", "lib", "source", "pkg")
 
 
@@ -87,17 +90,18 @@ class ImportGraph:
         return out
 
     def tests_of(self, path: str) -> dict[str, str]:
-        """Return the tests of a file and why: they import it, or are named after it."""
+        """Return the tests of a file and why, those that are named after it first, then those that import it."""
         stem = stems_of(path)[-1]
+        names = (f"test_{stem}", f"{stem}_test", f"test{stem}", f"{stem}_spec", stem)
+        named = [test for name in names for test in self._by_stem.get(name, ()) if filekinds.is_test(test)]
+        importing = [test for test in sorted(self.importers.get(path, ())) if filekinds.is_test(test)]
+        both = set(importing)
         out = {
-            test: "a test that imports it" for test in sorted(self.importers.get(path, ())) if filekinds.is_test(test)
+            test: "a test that imports it, and is named after it" if test in both else "a test named after it"
+            for test in named
+            if test != path
         }
-        for name in (f"test_{stem}", f"{stem}_test", f"test{stem}", f"{stem}_spec", stem):
-            for test in self._by_stem.get(name, ()):
-                if filekinds.is_test(test) and test != path:
-                    imported = test in out
-                    out[test] = "a test that imports it, and is named after it" if imported else "a test named after it"
-        return out
+        return out | {test: "a test that imports it" for test in importing if test not in out}
 
     # Resolving ----------------------------------------------------------------------------------------------------
 
@@ -140,12 +144,33 @@ class ImportGraph:
         return [match for match in self._by_stem.get(folders[-1], ()) if stems_of(match) == folders]
 
     def _go(self, _path: str, text: str) -> Iterable[str]:
+        for module, folder in self._go_modules.items():
+            if text == module or text.startswith(f"{module}/"):
+                inside = "/".join(filter(None, (folder, text[len(module) + 1 :])))
+                return self._go_package(inside)
         parts = text.split("/")
-        for at in range(len(parts)):
-            inside = self._folders.get("/".join(parts[at:]))
-            if inside:
-                return [file for file in inside if file.endswith(".go") and not filekinds.is_test(file)]
-        return ()
+        return next(filter(None, (self._go_package("/".join(parts[at:])) for at in range(len(parts)))), ())
+
+    def _go_package(self, folder: str) -> list[str]:
+        return [file for file in self._folders.get(folder, ()) if file.endswith(".go") and not filekinds.is_test(file)]
+
+    @cached_property
+    def _go_modules(self) -> dict[str, str]:
+        """The modules of Go by the names that their `go.mod` gives them, the longest first, with their folders."""
+        files = {path: self._corpus.listing[path] for path in self._by_base.get("go.mod", ())}
+        out = {}
+        for path, data in self._corpus.tree.read(files) if files else ():
+            if match := _GO_MODULE.search(data):
+                out[match[1].decode("utf-8", "replace")] = path.rpartition("/")[0]
+        return dict(sorted(out.items(), key=lambda item: -len(item[0])))
+
+    def same_package(self, path: str) -> set[str]:
+        """Return the files that use the names of a file without importing it."""
+        grammar = grammars.grammar_of(path)
+        if grammar is None or grammar.name not in _PACKAGES_ARE_FOLDERS:
+            return set()
+        inside = self._folders.get(path.rpartition("/")[0], ())
+        return {other for other in inside if grammars.grammar_of(other) == grammar} - {path}
 
     def _include(self, path: str, text: str) -> Iterable[str]:
         parts = [part for part in text.split("/") if part not in (".", "..")]

@@ -26,7 +26,10 @@ def impact(root: Path, path: str, *, tokens: int = retriever.TOKENS, limit: int 
     """Return what depends on a file: tests first, then importers, uses of its names, and files changed with it."""
 
     def look(corpus: Corpus) -> list[Hit]:
-        return retriever.with_texts(corpus.tree, corpus.listing, _impact(corpus, path, limit), tokens)
+        hits = _impact(corpus, path, limit)
+        placed = [hit for hit in hits if hit.end_line > 1]
+        texts = dict(zip(placed, retriever.with_texts(corpus.tree, corpus.listing, placed, tokens), strict=True))
+        return [texts.get(hit, hit) for hit in hits]
 
     return retriever.with_corpus(root, look)
 
@@ -37,7 +40,7 @@ def _impact(corpus: Corpus, path: str, limit: int) -> list[Hit]:
     graph = ImportGraph(corpus)
     importers = graph.importers.get(path, set())
     out: dict[tuple[str, int], Hit] = {}
-    uses = _uses(corpus, path, importers)
+    uses = _uses(corpus, path, importers | graph.same_package(path))
     for test, why in graph.tests_of(path).items():
         _add(out, uses, ("tests",), test, why)
     for other in sorted(importers):
@@ -69,7 +72,8 @@ def _add(
 def _uses(corpus: Corpus, path: str, importers: set[str]) -> dict[str, list[tuple[int, int, str]]]:
     """Return the chunks of other files that use a name which this file defines and few others do.
 
-    A name of one plain word, or one that other files define too, counts only in files that import this one.
+    A name of one plain word, or one that other files define too, counts only in files that import this one or
+    belong to its package.
     """
     ask = corpus.connection.execute
     reader = TreeReader(corpus)

@@ -134,7 +134,7 @@ class _Place(NamedTuple):
 
 
 def places_of(corpus: Corpus, file: RankedFile, number: int, gathered: Signals) -> list[Hit]:
-    """Return the best chunks of a file as hits."""
+    """Return the best chunks of a file as hits; what speaks for the whole file is said with the first."""
     lines = gathered.places.get(file.path, {})
     rows = corpus.connection.execute(
         "SELECT id, first, last, name FROM chunk WHERE blob = ? ORDER BY first", (corpus.blobs[file.path],)
@@ -154,9 +154,13 @@ def places_of(corpus: Corpus, file: RankedFile, number: int, gathered: Signals) 
             place.start,
             place.end,
             file.score * (place.value / top if place.value else 1),
-            reasons.explain(file.sources, place.name, [lines[at] for at in lines if place.start <= at <= place.end]),
+            reasons.explain(
+                () if rank else file.sources,
+                place.name,
+                [lines[at] for at in lines if place.start <= at <= place.end],
+            ),
         )
-        for place in chosen
+        for rank, place in enumerate(chosen)
     ]
 
 
