@@ -10,63 +10,69 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from proof.clis import PINNED, programs
 from proof.environment import Stage
-from proof.night_tasks import AFTER_OUTAGE, BEHAVIOUR, LANDS, LEAKY, PACKAGE, SMALL, TASKS, TEXT, NightTask, broken
+from proof.night_model import NightModel
+from proof.night_tasks import BEHAVIOUR, CLAUDE, CODEX, LANDS, LEAKY, PACKAGE, SMALL, TASKS, TEXT, NightTask, broken
 from proof.packages import Yard
-from proof.paper import Paper
+from proof.paper import ROOT, Paper
 from proof.suites import PYTEST, Package
 
+sys.path.insert(0, str(ROOT / "tests"))
+
+from model import Model
+
 ABOUT = (
-    "Tasks by scripted agents in three projects: the package inflection with its own suite, a small one, and one whose "
-    "first task leaks a key. All are submitted, then one `autoloop start` works on them with `[autoloop] apply = "
+    f"Forty tasks in three projects, which are the packages inflection, six and toposort with their own suites. The "
+    f"agents are the real Claude Code and Codex ({', '.join(PINNED)}), whose model is a script on loopback, and the "
+    "scripted agent. All tasks are submitted, then one `autoloop start` works on them with `[autoloop] apply = "
     '"branch"`. Twice during the night the daemon and everything that it started is killed with SIGKILL, as by a '
-    "reboot, and started again. One agent hangs, one crashes, one meets a rate limit of an hour, and one an outage "
-    "that ends. The ends, the branch and the report are compared with what the tasks are and with the bytes of the "
-    "journals. The clocks are not changed here: tests/test_autoloop.py does that."
+    "reboot, and started again. The wall clock of the daemon and of its sessions is set back and forward while they "
+    "work, and between a kill and the next start (the monotonic clock stays, as on a real machine). One "
+    "agent hangs, one crashes, one meets a rate limit of an hour, one an outage that ends, and one fills its context. "
+    "The ends, the branches and the report are compared with what the tasks are and with the bytes of the journals."
 )
-INFLECTION = Package("inflection", "0.5.1", "pure Python", "pytest", f"{PYTEST} test_inflection.py")
+PACKAGES = {
+    PACKAGE: Package("inflection", "0.5.1", "pure Python", "pytest", f"{PYTEST} test_inflection.py"),
+    SMALL: Package("six", "1.17.0", "pure Python", "pytest", f"{PYTEST} test_six.py"),
+    LEAKY: Package("toposort", "1.10", "pure Python", "pytest", f"{PYTEST} test"),
+}
 BRANCH = "reflectloop/autoloop"
-PATIENCE_S = 3600.0
+PATIENCE_S = float(os.environ.get("PROOF_PATIENCE_S", "7200"))
 _KILLS_AFTER = (6, 20)  # sessions
+_CLOCKS = ((3, -1560), (6, 180), (12, -90), (20, -1500), (26, 120))  # from so many sessions on: minutes
 _STANDINGS = {LANDS: "applied", TEXT: "asks", BEHAVIOUR: "asks"}
+_MODELS = {CLAUDE: "claude-sonnet-4-5", CODEX: "gpt-5-codex"}
 
 
 class Night:
     """The three projects, the queue of each, and the daemon over all of them."""
 
-    def __init__(self, stage: Stage) -> None:
-        self.stage, self.yard = stage, Yard(stage)
-        self.projects = {
-            PACKAGE: self.yard.python_project(INFLECTION),
-            SMALL: stage.folder / SMALL,
-            LEAKY: stage.folder / LEAKY,
-        }
-        for name in (SMALL, LEAKY):
-            self._small(self.projects[name])
-        self.script = stage.folder / "agent.json"
-        self._write_script(is_out=True)
+    def __init__(self, stage: Stage, url: str, model: NightModel) -> None:
+        self.stage, self.yard, self.model, self._url = stage, Yard(stage), model, url
+        self.stage.env |= {"PROOF_KEY": "dummy", "LANG": "C.UTF-8"}
+        self.projects = {name: self.yard.python_project(package) for name, package in PACKAGES.items()}
+        self.script, self.clock = stage.folder / "agent.json", stage.folder / "clock"
+        self.clocks: list[int] = []  # minutes against the real one
+        source = Path(__file__).with_name("wall_clock.c")
+        self.yard.call(stage.folder, "cc", "-shared", "-fPIC", "-O2", "-o", f"{self.clock}.so", str(source))
+        self._set_clock(0)
+        self._write_script()
         for name, project in self.projects.items():
             self._settle(name, project)
         self.entries: dict[str, str] = {}
         self.memory_kb: list[int] = []
-        self.kills = 0
+        self.kills = self.steps_back = 0  # of the clock in the journals
+        self.asked: Counter[str] = Counter()  # agents that answered
         self.last: dict[str, dict[str, Any]] = {}
         listed = stage.folder / "projects"
         listed.write_text("".join(f"{project}\n" for project in self.projects.values()))
         self.listed = listed
-
-    def _small(self, project: Path) -> None:
-        project.mkdir()
-        (project / "calc.py").write_text("def add(a, b):\n    return a + b\n")
-        test = "import unittest\n\nfrom calc import add\n\n\nclass TestAdd(unittest.TestCase):\n"
-        (project / "test_calc.py").write_text(
-            f"{test}    def test_add(self):\n        self.assertEqual(add(2, 3), 5)\n"
-        )
-        self.stage.sh(project, "git", "init", "-q")
 
     def _settle(self, name: str, project: Path) -> None:
         if name == PACKAGE:
@@ -76,24 +82,30 @@ class Night:
             (project / "settings.py").write_text("UNIT = 1\n")
         with (project / "reflectloop.toml").open("a") as file:
             file.write(f'[roles]\nexecutor = "script"\n[agents.script]\nfile = "{self.script}"\ntimeout_s = 20\n')
+            for kind, path in programs().items():
+                address = self._url + ("/v1" if kind == CODEX else "")
+                file.write(f'[agents.{kind}]\nrun = ["{path}"]\nbase_url = "{address}"\nmodel = "{_MODELS[kind]}"\n')
+                file.write('key_env = "PROOF_KEY"\ntimeout_s = 900\n')
             file.write('[autoloop]\napply = "branch"\n')
         for words in (("user.name", "p"), ("user.email", "p@localhost")):
             self.stage.sh(project, "git", "config", *words)
         self.stage.sh(project, "git", "add", "-A")
         self.stage.sh(project, "git", "commit", "-q", "-m", "night")
 
-    def _write_script(self, *, is_out: bool) -> None:
+    def _write_script(self) -> None:
         entries = []
         for task in TASKS:
-            ops = AFTER_OUTAGE if task.name == "outage" and not is_out else task.ops
-            more = {} if task.name == "outage" and not is_out else task.more or {}
             done = {"control": "step_done", "approach": "as asked"}
-            entry = {"role": "executor", "says": f"Do {task.name}.", "answer": done, "cost_usd": 0.01, **more}
-            entries.append(entry | ({"ops": list(ops)} if ops else {}))
-        text = json.dumps({"script": entries})
-        part = self.stage.folder / "agent.part"
-        part.write_text(text)
-        part.replace(self.script)
+            entry = {"role": "executor", "says": f"Do {task.name}.", "answer": done, "cost_usd": 0.01}
+            entries.append(entry | (task.more or {}) | ({"ops": list(task.ops)} if task.ops else {}))
+        self.script.write_text(json.dumps({"script": entries}))
+
+    def _set_clock(self, offset: int) -> None:
+        """Change the wall clock of the daemon and its sessions at once."""
+        part = self.clock.with_suffix(".part")
+        part.write_text(f"{offset * 60}\n")
+        part.replace(self.clock)
+        self.clocks.append(offset)
 
     # Submitting --------------------------------------------------------------------------------------------------
 
@@ -106,14 +118,14 @@ class Night:
             "steps": [step],
         }
         if task.track == "feature":
-            python = ".venv/bin/python" if task.project == PACKAGE else "python3"
             code = task.check or "import sys"
-            plan |= {"checks": {"holds": {"run": [python, "-c", code]}}}
+            plan |= {"checks": {"holds": {"run": [".venv/bin/python", "-c", code]}}}
             plan |= {"acceptance": [{"id": "AC-1", "text": f"{task.name} holds", "check": "holds"}]}
         path = self.stage.folder / "plan.json"
         path.write_text(json.dumps({"plan": plan}))
         after = ["--after", self.entries[task.after]] if task.after in self.entries else []
-        code_, said = self.stage.loop(self.projects[task.project], "submit", "--plan", str(path), *after)
+        words = ["--plan", str(path), "--executor", task.agent, *after]
+        code_, said = self.stage.loop(self.projects[task.project], "submit", *words)
         if code_:
             sys.exit(f"{task.name}: {said['envelope']['message']}")
         self.entries[task.name] = said["data"]["id"]
@@ -123,7 +135,8 @@ class Night:
     def start(self) -> subprocess.Popen[bytes]:
         words = ["autoloop", "start", "--foreground", "--projects", str(self.listed), "--jobs", "2", "--max-hours", "8"]
         argv = [sys.executable, "-m", "reflectloop", *words, "--json"]
-        return subprocess.Popen(argv, env=self.stage.env, stdout=subprocess.DEVNULL, cwd=self.projects[PACKAGE])
+        env = self.stage.env | {"LD_PRELOAD": str(self.clock.with_suffix(".so")), "WALL_CLOCK": str(self.clock)}
+        return subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL, cwd=self.projects[PACKAGE])
 
     def log(self) -> list[dict[str, Any]]:
         out = []
@@ -154,16 +167,24 @@ class Night:
                 break
             time.sleep(3)
             self._sample(daemon.pid)
-            if self.kills < len(_KILLS_AFTER) and self.sessions() >= _KILLS_AFTER[self.kills]:
+            count = self.sessions()
+            if self.kills < len(_KILLS_AFTER) and count >= _KILLS_AFTER[self.kills]:
                 self.kill_everything(daemon)
+                self._change_clock(count)
                 daemon = self.start()
-            if any(line["action"] == "end" and line["entry"] == self.entries["outage"] for line in self.log()):
-                self._write_script(is_out=False)
+            self._change_clock(count)
+            if any(line["action"] == "end" and line["entry"] == self.entries.get("outage") for line in self.log()):
+                self.model.is_out = False
             if turn % 8 == 7 and self.is_settled():
                 break
         self.last = self.ends()  # before its sessions are interrupted
         self.stage.loop(self.projects[PACKAGE], "autoloop", "stop")
         daemon.wait()
+
+    def _change_clock(self, sessions: int) -> None:
+        due = [offset for after, offset in _CLOCKS if sessions >= after]
+        if due and due[-1] != self.clocks[-1]:
+            self._set_clock(due[-1])
 
     def _sample(self, pid: int) -> None:
         try:
@@ -186,7 +207,7 @@ class Night:
         return (
             set(ends) == set(self.entries)
             and {view["standing"] for view in ends.values()} <= over
-            and (ends["outage"]["standing"] != "unanswered")
+            and all(ends[name]["standing"] != "unanswered" for name in ("outage", "full_context") if name in ends)
         )
 
     # Afterwards --------------------------------------------------------------------------------------------------
@@ -197,18 +218,17 @@ class Night:
         return self.stage.sh(project, "git", "rev-list", "--reverse", f"HEAD..{BRANCH}").split()
 
     def red_commits(self) -> Iterator[str]:
-        """Run the whole suite of the package at every commit of the branch."""
-        project = self.projects[PACKAGE]
+        """Run the whole suite of each package at every commit of its branch."""
         place = self.stage.folder / "checkout"
-        for commit in self.commits(project):
-            self.stage.sh(project, "git", "worktree", "add", "-q", "--detach", str(place), commit)
-            pytest = str(project / ".venv/bin/python")
-            done = subprocess.run(
-                [pytest, "-m", "pytest", "-q"], cwd=place, env=self.stage.env, capture_output=True, check=False
-            )
-            self.stage.sh(project, "git", "worktree", "remove", "--force", str(place))
-            if done.returncode:
-                yield commit
+        for name, project in self.projects.items():
+            words = [str(project / ".venv/bin/python"), "-m", "pytest", "-q"]
+            for commit in self.commits(project):
+                self.stage.sh(project, "git", "worktree", "add", "-q", "--detach", str(place), commit)
+                env = self.stage.env | {"PYTHONPATH": str(place)}
+                done = subprocess.run(words, cwd=place, env=env, capture_output=True, check=False)
+                self.stage.sh(project, "git", "worktree", "remove", "--force", str(place))
+                if done.returncode:
+                    yield f"{name} {commit}"
 
     def unproven_commits(self) -> Iterator[str]:
         """Find each commit without a receipt of PASS at L3 for the run that it names."""
@@ -228,6 +248,9 @@ class Night:
                 lines = [json.loads(line) for line in path.read_text().splitlines()]
                 calls = [line for line in lines if line["kind"] == "agent_asked"]
                 out[path.parent.name] = (len(calls), round(sum(call["cost_usd"] or 0 for call in calls), 6))
+                self.asked.update(call["agent"] for call in calls if call["status"] == "ok")
+                stamps = [line["at"] for line in lines]
+                self.steps_back += sum(later < earlier for earlier, later in itertools.pairwise(stamps))
         return out
 
 
@@ -247,29 +270,35 @@ def _kill(pid: int) -> None:
 
 def main() -> None:
     paper = Paper("night", ABOUT)
-    with tempfile.TemporaryDirectory(dir=os.environ.get("PROOF_FOLDER")) as folder:
-        night = Night(Stage(Path(folder)))
+    model, wanted = NightModel(), os.environ.get("PROOF_ONLY", "").split()
+    with (
+        Model(model.answers(), aside=True) as served,
+        tempfile.TemporaryDirectory(dir=os.environ.get("PROOF_FOLDER"), ignore_cleanup_errors=True) as folder,
+    ):
+        night = Night(Stage(Path(folder).resolve()), served.url, model)
         order = sorted(TASKS, key=lambda task: bool(task.after))
+        order = [task for task in order if not wanted or task.name in wanted]
         for task in order:
             night.submit(task)
         began = time.monotonic()
         night.work()
-        judge(paper, night, time.monotonic() - began)
-    paper.write()
+        judge(paper, night, order, time.monotonic() - began)
+    if not wanted:
+        paper.write()
 
 
-def judge(paper: Paper, night: Night, seconds: float) -> None:
+def judge(paper: Paper, night: Night, tasks: list[NightTask], seconds: float) -> None:
     ends = night.last
-    wanted = {task.name: _STANDINGS.get(task.end, task.end) for task in TASKS}
+    wanted = {task.name: _STANDINGS.get(task.end, task.end) for task in tasks}
     wrong = [
         f"{name}: {ends[name]['standing']} ({ends[name]['reason']})"
         for name in wanted
         if ends[name]["standing"] != wanted[name]
     ]
     paper.claim(
-        f"each of {len(TASKS)} tasks ends as it must", "; ".join(wrong) or f"all, in {seconds:.0f} s", holds=not wrong
+        f"each of {len(tasks)} tasks ends as it must", "; ".join(wrong) or f"all, in {seconds:.0f} s", holds=not wrong
     )
-    pairs = {task.name: (task, ends[task.name]["reason"]) for task in TASKS if task.end in (TEXT, BEHAVIOUR)}
+    pairs = {task.name: (task, ends[task.name]["reason"]) for task in tasks if task.end in (TEXT, BEHAVIOUR)}
     unnamed = [name for name, (task, reason) in pairs.items() if task.end == BEHAVIOUR and task.with_task not in reason]
     paper.claim(
         "the change that breaks with another one names it",
@@ -277,10 +306,10 @@ def judge(paper: Paper, night: Night, seconds: float) -> None:
         holds=not unnamed,
     )
     red = list(night.red_commits())
-    count = len(night.commits(night.projects[PACKAGE]))
+    count = sum(len(night.commits(project)) for project in night.projects.values())
     paper.claim(
-        "the package's suite is green at every commit of the branch",
-        f"{count} commits, {len(red)} red",
+        "the suite of each package is green at every commit of its branch",
+        f"{count} commits, {len(red)} red {' '.join(red)}".strip(),
         holds=not red and count > 0,
     )
     unproven = list(night.unproven_commits())
@@ -288,11 +317,12 @@ def judge(paper: Paper, night: Night, seconds: float) -> None:
     landed = sum(len(night.commits(project)) for project in night.projects.values())
     proven = sum(view["standing"] == "applied" for view in ends.values())
     paper.claim("nothing proven is lost", f"{proven} proven, {landed} commits on branches", holds=landed == proven)
-    _, said = night.stage.loop(night.projects[PACKAGE], "report", "--since", "12h", "--projects", str(night.listed))
+    _, said = night.stage.loop(night.projects[PACKAGE], "report", "--since", "48h", "--projects", str(night.listed))
     rows = {row["task_id"]: (row["calls"], row["usd"]) for row in said["data"]["tasks"] if row["task_id"]}
     paper.claim(
         "the report equals the journals", f"{len(rows)} tasks", holds=rows == night.journals() and len(rows) > 0
     )
+    judge_hardship(paper, night)
     first, last = night.memory_kb[len(night.memory_kb) // 2], night.memory_kb[-1]
     paper.claim(
         "the daemon's memory is flat", f"{first} KB at half time, {last} KB at the end", holds=last < first * 1.1 + 2048
@@ -304,7 +334,27 @@ def judge(paper: Paper, night: Night, seconds: float) -> None:
     paper.claim(
         "nothing is left running", f"{left} processes after {night.kills} kills", holds=left == 0 and night.kills == 2
     )
-    paper.table(["task", "must", "is"], [[task.name, task.end, ends[task.name]["standing"]] for task in TASKS])
+    rows_of = [[task.name, task.project, task.agent, task.end, ends[task.name]["standing"]] for task in tasks]
+    paper.table(["task", "project", "agent", "must", "is"], rows_of)
+
+
+def judge_hardship(paper: Paper, night: Night) -> None:
+    paper.claim(
+        "real Claude Code and Codex answered as agents of the night, beside the scripted one",
+        ", ".join(f"{agent} {count} time(s)" for agent, count in sorted(night.asked.items())),
+        holds=night.asked[CLAUDE] > 0 and night.asked[CODEX] > 0,
+    )
+    asked = night.model.requests
+    paper.claim(
+        "a full context, a rate limit of an hour and an outage were met by the programs themselves",
+        ", ".join(f"{name}: {asked[name]} request(s)" for name in ("full_context", "rate_limit", "outage")),
+        holds=all(asked[name] for name in ("full_context", "rate_limit", "outage")),
+    )
+    paper.claim(
+        "the wall clock jumped while they worked",
+        f"by {', '.join(map(str, night.clocks))} minutes; {night.steps_back} time(s) back within a journal",
+        holds=len(night.clocks) > len(_CLOCKS) and night.steps_back > 0,
+    )
 
 
 if __name__ == "__main__":

@@ -80,7 +80,7 @@ class Given(NamedTuple):
 
     @property
     def prompt(self) -> str:
-        return next((text for text in _texts(self.request.body) if "# Brief of task" in text), "")
+        return next((text for text in texts_of(self.request.body) if "# Brief of task" in text), "")
 
     @property
     def turns(self) -> list[dict[str, Any]]:
@@ -100,7 +100,7 @@ class Given(NamedTuple):
         """Return the texts in the name of the user, besides the prompt."""
         users = [turn["content"] for turn in self.turns if turn.get("role") == "user"]
         texts = [
-            text for content in users for text in _texts(content) if text not in ("text", "input_text", "ephemeral")
+            text for content in users for text in texts_of(content) if text not in ("text", "input_text", "ephemeral")
         ]
         return [text for text in texts if text != self.prompt]
 
@@ -164,15 +164,15 @@ class Scene:
 # The story --------------------------------------------------------------------------------------------------------
 
 
-def _texts(value: Any) -> Iterator[str]:  # noqa: ANN401 - the body of a request
+def texts_of(value: Any) -> Iterator[str]:  # noqa: ANN401 - the body of a request
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
         for item in value.values():
-            yield from _texts(item)
+            yield from texts_of(item)
     elif isinstance(value, list):
         for item in value:
-            yield from _texts(item)
+            yield from texts_of(item)
 
 
 def _killed(scene: Scene, kind: str) -> tuple[int, int]:
@@ -270,7 +270,7 @@ def _prove_end(paper: Paper, scene: Scene, way: str, second: str, before: str) -
     given, seen, done = _taken_over(scene, second)
     (prompt,) = scene.root.glob(".reflectloop/tasks/*/steps/2/2/executor.prompt.md")
     rest = given.prompt.strip().replace(given.brief.strip(), "")
-    others = [text for text in _texts(given.request.body) if text != given.prompt]
+    others = [text for text in texts_of(given.request.body) if text != given.prompt]
     paper.claim(
         f"{way}: the first request to {second}'s model holds the brief, byte for byte, in the engine's prompt",
         f"prompt {len(given.prompt)} characters, brief {len(given.brief)}; the rest: the role, the request of the step",
@@ -337,7 +337,7 @@ def _session(paper: Paper) -> None:
                 check=False,
                 timeout=300,
             )
-        told = next((text for seen in model.seen for text in _texts(seen.body) if "# Brief of task T-" in text), "")
+        told = next((text for seen in model.seen for text in texts_of(seen.body) if "# Brief of task T-" in text), "")
         paper.claim(
             "a session of Claude Code that a person starts begins with the brief of the open task, by the hook",
             f"{len(model.seen)} request(s); the text with the brief has {len(told)} characters; exit {done.returncode}",

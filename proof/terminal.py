@@ -18,6 +18,7 @@ from typing import Any
 from proof.clis import PINNED, programs
 from proof.hooks import CODEX_SETTINGS
 from proof.paper import ROOT, Paper
+from proof.takeover import texts_of
 
 sys.path.insert(0, str(ROOT / "tests"))
 
@@ -97,7 +98,7 @@ class Desk:
         last = json.dumps(turns[-1])
         if "tool_result" in last or "function_call_output" in last:
             return self._worked()
-        text = " ".join(_texts(_spoken(turns)))
+        text = " ".join(texts_of(_spoken(turns)))
         if _FIRST_WORDS in text:
             self.heard.append(text)
             return say("I wait.", tokens=_MANY[self.kind])
@@ -123,18 +124,6 @@ def _spoken(turns: Sequence[dict[str, Any]]) -> list[Any]:
     roles = [turn.get("role") == "assistant" or "call" in turn.get("type", "") for turn in turns]
     last = max((at for at, is_model in enumerate(roles) if is_model), default=-1)
     return list(turns[last + 1 :])
-
-
-def _texts(value: Any) -> Iterator[str]:  # noqa: ANN401 - parts of a request
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            if key not in ("type", "role", "id", "status"):
-                yield from _texts(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _texts(item)
 
 
 class Scene:
@@ -309,7 +298,7 @@ def _judge(paper: Paper, scene: Scene, desk: Desk, half: str | None, meanwhile: 
         holds=at == ["start", "start", "clear", "start"] and len(starts) == _STEPS,
     )
     fresh = desk.calls[-1]
-    said = " ".join(_texts(fresh))
+    said = " ".join(texts_of(fresh))
     models = sum(turn.get("role") == "assistant" or "call" in turn.get("type", "") for turn in fresh)
     paper.claim(
         f"{kind}: after that the session continues from the brief: no earlier turn, and the brief of the task",
