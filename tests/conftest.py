@@ -58,6 +58,14 @@ def _own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
 
 
 @pytest.fixture
+def copied_workspaces(tmp_path: Path) -> None:
+    """Let every workspace have its own files, as where the kernel allows no overlay: for tests that look into them."""
+    settings = tmp_path / "home" / ".config" / "reflectloop" / "config.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text('[workspace]\noverlay = "off"\n')
+
+
+@pytest.fixture
 def without_probing(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """Let `verify` run no more than the checks need: for tests of other things, which would take twice as long.
 

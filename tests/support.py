@@ -133,11 +133,13 @@ class Repo:
         return own / "runs" / (own / "latest").read_text().strip()
 
     def workspaces(self) -> list[Path]:
-        """Those on disk, but for the one kept warm for the next run."""
+        """Those on disk, but for the one kept warm for the next run, and layers."""
         roots = [Path(os.environ["TMPDIR"]) / name for name in ("reflectloop", f"build-{os.geteuid()}")]
         records = (self.path / ".reflectloop" / "workspaces").glob("*/workspace.json")
         warm = {record.parent.name for record in records if json.loads(record.read_text())["fate"] == "warm"}
-        found = sorted(path for root in roots for path in root.glob("*") if not path.name.startswith(".removed"))
+        found = sorted(
+            path for root in roots for path in root.glob("*") if not path.name.startswith((".removed", "layers-"))
+        )
         return [path for path in found if path.name not in warm]
 
     def no_process_left(self) -> None:

@@ -143,6 +143,7 @@ def test_a_sibling_whose_name_begins_alike_is_outside(repo: Repo) -> None:
     assert repo.run("run", plan).code == 98
 
 
+@pytest.mark.usefixtures("copied_workspaces")
 def test_a_step_that_removes_its_workspace_is_told_apart_from_success(repo: Repo) -> None:
     repo.weaken()
     answer = repo.run("run", repo.steps('rm -rf "$PWD"'))
@@ -322,6 +323,7 @@ SWAPS = {
 }
 
 
+@pytest.mark.usefixtures("copied_workspaces")
 @pytest.mark.parametrize("name", SWAPS)
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_a_workspace_swapped_for_a_link_stops_everything(name: str, jobs: str, repo: Repo, tmp_path: Path) -> None:

@@ -218,6 +218,7 @@ def test_a_fix_that_stops_working_is_retired_when_its_failures_outnumber_its_suc
     assert card(repo)["known_fixes"] == []
 
 
+@pytest.mark.usefixtures("copied_workspaces")
 def test_a_fix_that_does_not_help_is_tried_once_and_undone(repo: Repo) -> None:
     failed_once(repo)
     taught(repo, "echo useless > useless.txt; exit 3")

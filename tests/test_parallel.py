@@ -223,6 +223,7 @@ def test_a_ledger_entry_with_garbage_harms_nothing(repo: Repo, garbage: bytes) -
     assert wait_until(lambda: not kept.exists())
 
 
+@pytest.mark.usefixtures("copied_workspaces")
 def test_a_warm_workspace_serves_the_next_run_and_carries_nothing_over(repo: Repo) -> None:
     repo.write(".gitignore", "*.ignored\n")
     repo.commit("ignore")
@@ -246,6 +247,7 @@ def test_a_warm_workspace_serves_the_next_run_and_carries_nothing_over(repo: Rep
         assert word not in log.replace("\n", " \n"), (word, log)
 
 
+@pytest.mark.usefixtures("copied_workspaces")
 @pytest.mark.parametrize("damage", ["garbage", "missing", "a folder", "torn"])
 def test_a_warm_workspace_with_a_damaged_index_is_laid_out_anew(repo: Repo, damage: str) -> None:
     assert repo.run("run", repo.steps("echo dirt > README.md")).code == 0

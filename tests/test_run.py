@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import jsonschema
+import pytest
 import yaml
 
 from reflectloop.sandbox import isolation
@@ -82,6 +83,7 @@ def _tree(folder: Path) -> dict[str, tuple[int, bytes]]:
     return found
 
 
+@pytest.mark.usefixtures("copied_workspaces")
 def test_the_patch_fits_the_base_and_apply_yields_the_workspaces_tree(repo: Repo) -> None:
     _odd_repo(repo)
     keep = repo.steps(*ODD_CHANGES, "false")
@@ -268,6 +270,7 @@ def test_what_a_workspace_does_with_git_does_not_reach_the_user(repo: Repo) -> N
     assert repo.state() == before
 
 
+@pytest.mark.usefixtures("copied_workspaces")
 def test_a_workspace_is_gone_after_success_and_kept_after_failure(repo: Repo) -> None:
     assert repo.run("run", repo.steps("true")).code == 0
     assert repo.workspaces() == []

@@ -22,7 +22,7 @@ from reflectloop.system import files
 from reflectloop.system.git import GitFailed
 from reflectloop.terms import one_line
 from reflectloop.workspace import apply as applying
-from reflectloop.workspace import checkout, patch, project, secret_guard, workspace_registry
+from reflectloop.workspace import checkout, layers, patch, project, secret_guard, workspace_registry
 from reflectloop.workspace import commit as committing
 from reflectloop.workspace.apply import RunChange
 from reflectloop.workspace.commit import CommitPart
@@ -244,6 +244,7 @@ def gc(start: Path, *, everything: bool) -> GcResult:
         total += sum(files.size_of(path) for path in lost)
         for path in lost:
             workspace_registry.delete_in_background(path)
+        total += layers.remove_unused(folders.own, folders.root, 0 if everything else settings.layers_mb * 10**6)
         total += _drop_half_objects(folders.own / "git" / "objects")
         total += _drop_request_logs(folders.own / "requests" / "logs", 0 if everything else _LOGS_TO_KEEP)
         return GcResult(len(removed) + len(lost), total, killed)

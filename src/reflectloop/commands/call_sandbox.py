@@ -152,7 +152,4 @@ def _remove(folders: Folders, settings: Config, space: Workspace, *, clean: bool
     if not (clean and settings.workspace.warm):
         workspace_registry.remove(entry)
         return
-    for other in workspace_registry.entries(folders.own):
-        if other.fate == "warm":
-            workspace_registry.remove(other)
-    workspace_registry.set_status(entry, "warm", space.mark_ns, space.identity)
+    workspace_registry.keep_warm(folders.own, entry, space.mark_ns, space.identity)

@@ -16,7 +16,7 @@ from reflectloop import config
 from reflectloop.errors import ReflectloopError
 from reflectloop.sandbox import escape_tests, isolation
 from reflectloop.sandbox.escape_tests import EscapeResults
-from reflectloop.system import bubblewrap, executables, git, landlock, process
+from reflectloop.system import bubblewrap, executables, git, landlock, overlay, process
 from reflectloop.terms import Isolation
 from reflectloop.workspace import project
 
@@ -65,7 +65,8 @@ class DoctorReport(NamedTuple):
 
 
 def doctor(start: Path) -> DoctorReport:
-    findings = [_python(), _git(), _shell(), _bubblewrap(), _landlock(), *_disk(start), _project(start)]
+    tools = [_python(), _git(), _shell(), _bubblewrap(), _landlock(), _overlay()]
+    findings = [*tools, *_disk(start), _project(start)]
     settings = config.load(_root(start)).box
     possible = [level for level in isolation.supported_levels() if level.level.rank <= max(settings.strongest.rank, 1)]
     if executables.find("bash") is None:
@@ -122,6 +123,16 @@ def _landlock() -> DoctorFinding:
             "landlock", "ok", f"version {landlock.version()}; guards content, not modes and times of files"
         )
     return DoctorFinding("landlock", "weak", reason, "a kernel with Landlock, used if bubblewrap does not work")
+
+
+def _overlay() -> DoctorFinding:
+    with tempfile.TemporaryDirectory() as folder:
+        reason = overlay.try_in(Path(folder))
+    if reason is None:
+        return DoctorFinding(
+            "overlay", "ok", "workspaces can be mounted over a shared copy of the base tree ([workspace] overlay)"
+        )
+    return DoctorFinding("overlay", "ok", f"not used, since workspaces can be copies instead: {reason}")
 
 
 def _disk(start: Path) -> list[DoctorFinding]:

@@ -200,7 +200,7 @@ class Box:
         def stirred() -> bool:
             since, last_mark[0] = last_mark[0], time_mark(self.workspace.folder)
             try:
-                return changed_since(self.workspace.repo, since)
+                return changed_since(self.workspace.written, since)
             except OSError:
                 return True  # it changes permissions or moves folders: it is active
 

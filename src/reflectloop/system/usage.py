@@ -94,11 +94,18 @@ def free(place: Path) -> int:
 
 
 def written(folder: Path, since_ns: int) -> int:
-    """Return the disk space of the files below `folder` that were changed since a time."""
-    total = 0
+    """Return the disk space of the files below `folder` that were changed since a time.
+
+    Mounts in it are not entered: what is written to an overlay lies in its upper layer.
+    """
+    total = device = 0
     for below in tree_walk.walk(folder, passing=(OSError,)):
-        for entry in below.entries:
+        device = os.fstat(below.fd).st_dev if below.is_top else device
+        entries, below.entries = below.entries, []
+        for entry in entries:
             with contextlib.suppress(OSError):
                 status = os.stat(entry.name, dir_fd=below.fd, follow_symlinks=False)
-                total += status.st_blocks * _BLOCK if status.st_ctime_ns >= since_ns else 0
+                if status.st_dev == device:
+                    below.entries.append(entry)
+                    total += status.st_blocks * _BLOCK if status.st_ctime_ns >= since_ns else 0
     return total

@@ -35,8 +35,18 @@ class WriteGuard:
         with files.room_for("what git is given to work with", writable):
             self._folder = tempfile.TemporaryDirectory(prefix="shield-", dir=writable)
         self._lock = threading.Lock()  # several threads share the shell
-        wall = bubblewrap.read_only_but(writable)
-        self._shell = Conversation([*wall, executables.need("sh")], env={"PATH": executables.search_path()})
+        self._writable = writable
+        self._shell = self._start()
+
+    def _start(self) -> Conversation:
+        wall = bubblewrap.read_only_but(self._writable)
+        return Conversation([*wall, executables.need("sh")], env={"PATH": executables.search_path()})
+
+    def restart(self) -> None:
+        """Start the shell again, so that it sees what was mounted since."""
+        with self._lock:
+            self._shell.close()
+            self._shell = self._start()
 
     def capture(
         self,

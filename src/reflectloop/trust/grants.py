@@ -89,6 +89,8 @@ _ROWS: Mapping[str, Mapping[str, _Row]] = {
         "root": _Row(_differs, "workspaces are made under {value}"),
         "keep_failed": _FREE,
         "warm": _FREE,
+        "overlay": _FREE,
+        "layers_mb": _Row(_is_above, _NUMBER),
         "exclude": _FREE,
         "carry": _Row(_has_more, "commands may read folders that git ignores: {more}"),
         "carry_copy": _Row(_has_more, "folders that git ignores are copied for commands: {more}"),

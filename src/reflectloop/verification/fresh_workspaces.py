@@ -77,6 +77,7 @@ class WorkspaceFactory:
                 mounted=self.wall.mounted,
                 bound=self.wall.by == "bubblewrap",
                 fresh=True,
+                layers_root=self.root,
             )
             limiter = limits.limiter_for(self.wall, space.folder.name, self.settings.box)
             box = Box.by(self.settings, space, self.caller, self.wall, limiter)

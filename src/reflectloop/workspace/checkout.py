@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
+import functools
 import os
 import shutil
 import stat
@@ -19,10 +20,11 @@ from reflectloop.errors import InvalidPlan, NoSpace, SandboxCreateFailed, Sandbo
 from reflectloop.system import beneath, clock, files, tree_walk
 from reflectloop.system.git import Git, GitFailed
 from reflectloop.system.write_guard import WriteGuard, start_write_guard
-from reflectloop.workspace import patch, secret_guard, traps, workspace_registry
+from reflectloop.workspace import layers, patch, secret_guard, traps, workspace_registry
 from reflectloop.workspace.carry import MODULES, CarryPlan, has_cache, plan_carry
+from reflectloop.workspace.layers import LayerWithChanges, MountedLayer
 from reflectloop.workspace.project import Project
-from reflectloop.workspace.record_tree import RecordedTree, Unrecordable, changed_since, record_tree, time_mark
+from reflectloop.workspace.record_tree import RecordedTree, Unrecordable, Within, changed_since, record_tree, time_mark
 from reflectloop.workspace.snapshot import Snapshot
 from reflectloop.workspace.store import Store, copy_if_there, pack_objects, write_git_dir
 
@@ -77,10 +79,16 @@ class Workspace:
     largest: int = WorkspaceConfig().largest_change_mb * 10**6  # maximum bytes of a changed file
     largest_total: int = WorkspaceConfig().largest_total_mb * 10**6  # maximum bytes of all changed files
     record_s: int = WorkspaceConfig().record_s  # time limit for recording
+    over: MountedLayer | None = None  # the shared layer that it is mounted over; None: it has all files itself
 
     @property
     def repo(self) -> Path:
         return self.folder / "repo"
+
+    @property
+    def written(self) -> Path:
+        """Return the folder in which every change shows: the upper layer, or else the files themselves."""
+        return self.over.upper if self.over else self.repo
 
     @property
     def read_only(self) -> list[tuple[Path, Path]]:
@@ -108,7 +116,7 @@ class Workspace:
 
     def git_on_files(self, since_ns: int | None = None) -> Git:
         """Return git for the files; raise Unrecordable if a command left files that would block it."""
-        traps.refuse_traps(self.repo, since_ns)
+        traps.refuse_traps(self.written, since_ns)
         return dataclasses.replace(self.git(), work_tree=self.repo, cwd=None, until=clock.monotonic() + self.record_s)
 
     def git_for_merges(self) -> Git:
@@ -119,23 +127,29 @@ class Workspace:
             return self.git()
 
     def close(self) -> None:
-        """Close the write guard; the files stay."""
+        """Close the write guard and release the layer; the files stay."""
         if self.shield:
             self.shield.close()
             self.shield = None
+        if self.over:
+            self.over.layer.close()
 
     def record(self, *, thorough: bool = False) -> TreeNow:
         """Return the present tree. Skip the work if nothing was changed, unless `thorough`."""
         self.refuse_swapped()
         try:
             secret_guard.refuse_messages(self.repo, self.mark_ns)
-            if not thorough and not changed_since(self.repo, self.mark_ns):
+            if not thorough and not changed_since(self.written, self.mark_ns):
                 return TreeNow(self.tree, changed=False, nested=())
         except OSError as fault:
             raise Unrecordable([], f"it left the workspace unreadable: {fault.strerror}") from fault
-        source, now = self.git_on_files(self.mark_ns), time_mark(self.folder)
+        now = time_mark(self.folder)
+        within = self._within(thorough=thorough)
+        if within and not within.paths:
+            return TreeNow(self.tree, changed=False, nested=())
+        source = self.git_on_files(self.mark_ns)
         try:
-            recorded: RecordedTree = record_tree(source, self.store.leave_out, self._inspect)
+            recorded: RecordedTree = record_tree(source, self.store.leave_out, self._inspect, within)
         except TimeoutError as fault:
             raise Unrecordable(
                 [],
@@ -144,6 +158,14 @@ class Workspace:
             ) from fault
         changed, self.tree, self.mark_ns = recorded.tree != self.tree, recorded.tree, now
         return TreeNow(recorded.tree, changed, recorded.nested, recorded.refused)
+
+    def _within(self, *, thorough: bool) -> Within | None:
+        """Return where changes can be if a layer lies below; with `thorough`, look at all of them again."""
+        if self.over is None:
+            return None
+        over, reader = self.over, self.git()
+        since_ns = 0 if thorough else self.mark_ns
+        return Within(frozenset(over.changed_names()), since_ns, functools.partial(over.refuse_damage, reader))
 
     def _inspect(self, source: Git, names: list[bytes]) -> None:
         """Refuse large files and secrets before anything is stored."""
@@ -192,6 +214,9 @@ class Workspace:
             self.refuse_swapped()
         except Unrecordable as fault:
             raise SandboxCreateFailed(f"the workspace cannot be used again: {fault}") from fault
+        if self.over:
+            self._mount_again(self.over, tree)
+            return
         excluded = [option for path in self.copied for option in ("-e", f"/{path}")]
         try:
             self.repo.chmod(stat.S_IRWXU)  # a command may have removed our permissions
@@ -201,6 +226,24 @@ class Workspace:
         except (GitFailed, OSError):  # for example folders too deep for git, or a timeout
             self._check_out_again(tree)
 
+    def _mount_again(self, over: MountedLayer, tree: str) -> None:
+        """Mount the layer below an empty folder; what git does not reset stays."""
+        try:
+            over.mount([".git", *self.copied])
+            self.identity = workspace_registry.identity(self.folder)
+            self.lay_changes(over, tree)
+            if self.shield:
+                self.shield.restart()
+        except (GitFailed, OSError) as fault:
+            raise SandboxCreateFailed(f"the workspace cannot be used again: {fault}") from fault
+        self.tree, self.mark_ns = tree, time_mark(self.folder)
+
+    def lay_changes(self, over: MountedLayer, tree: str) -> None:
+        """Write the files of `tree` that the layer does not have, without looking at any other."""
+        if tree != over.layer.tree:
+            self._writer().run("read-tree", "-m", "-u", over.layer.tree, tree)
+            over.note_index(layers.differences(self._writer(), over.layer.tree, tree))
+
     def _writer(self) -> Git:
         """Return git without the write guard, which does not allow the workspace's files. It writes no objects."""
         plain = self.store.git(work_tree=self.repo, index=self.engine_dir / "index", objects=self.quarantine)
@@ -208,6 +251,8 @@ class Workspace:
 
     def _check_out(self, tree: str) -> None:
         self._writer().run("read-tree", "-u", "--reset", tree)
+        if self.over:
+            self.over.note_index(layers.differences(self._writer(), self.over.layer.tree, tree))
         self.tree, self.mark_ns = tree, time_mark(self.folder)
 
     def _check_out_again(self, tree: str) -> None:
@@ -221,7 +266,7 @@ class Workspace:
         """Undo recorded changes; ignored files, such as build output of earlier steps, stay."""
         self.refuse_swapped()
         try:
-            traps.refuse_traps(self.repo)
+            traps.refuse_traps(self.written)
             self._check_out(tree)
         except (GitFailed, TimeoutError, Unrecordable):
             self.reset_to(tree)
@@ -332,12 +377,14 @@ def create(
     mounted: bool = False,
     bound: bool = False,
     fresh: bool = False,
+    layers_root: Path | None = None,
 ) -> Workspace:
     """Create a workspace with the files of `snapshot`, from a warm one if there is any.
 
     `beside` are more folders of the user to carry, `installed` files that a set-up created; `mounted`: commands will
     see it at the project's path; `bound`: carried folders are mounted in it; `fresh`: do not reuse a workspace in
-    which a command has run, and let no name in it tell which program runs its commands.
+    which a command has run, and let no name in it tell which program runs its commands; `layers_root`: the folder for
+    layers, if it is another than `root`.
     """
     folder = root / (workspace_registry.plain_name(name) if fresh else name)
     settings, made, base_tree = carry or WorkspaceConfig(), installed or {}, base_tree or snapshot.tree
@@ -348,7 +395,10 @@ def create(
         )
     except GitFailed as fault:
         raise SandboxCreateFailed(f"git cannot read the base: {fault.stderr}", next_step="git fsck") from fault
-    warm = None if fresh else workspace_registry.take_warm(project.folder, name, folder)
+    near = layers.open_layer(
+        project, store, snapshot.tree, root=layers_root or root, reader=git, settings=settings, thorough=fresh
+    )
+    warm = None if fresh or near else workspace_registry.take_warm(project.folder, name, folder)
     engine_dir = warm.engine_dir if warm else workspace_registry.register(project.folder, name, folder)
     space = Workspace(name, folder, engine_dir, store, base_tree, snapshot.tree, 0)
     space.borrowed = _borrowed(project, store)
@@ -358,7 +408,7 @@ def create(
     with _creating(root), files.room_for("the workspace", root):
         try:
             if not (warm and _take_over(space, warm.mark_ns, project.folder)):
-                _create_folders(space, snapshot.tree)
+                _create_folders(space, snapshot.tree, near)
             if fresh:
                 _own_objects(project, space, snapshot)
             _write_git(project, store, snapshot, space)
@@ -376,6 +426,7 @@ def reopen(
     project: Project, store: Store, entry: workspace_registry.WorkspaceEntry, settings: WorkspaceConfig
 ) -> Workspace:
     """Open a kept workspace as it is."""
+    layers.reopen(store, entry)
     space = Workspace(entry.name, entry.folder, entry.engine_dir, store, "", "", 0, root=project.root, mounted=True)
     space.borrowed = _borrowed(project, store)
     git = store.git(index=entry.engine_dir / "index", objects=entry.engine_dir / "objects")
@@ -449,13 +500,27 @@ def _copy_in(space: Workspace, sources: Mapping[Path, Path]) -> None:
     space.copied = (*space.copied, *map(os.fspath, sources))
 
 
-def _create_folders(space: Workspace, tree: str) -> None:
+def _create_folders(space: Workspace, tree: str, near: LayerWithChanges | None) -> None:
     for part in (space.folder, space.repo, space.home, space.tmp, space.engine_dir / "objects"):
         part.mkdir(mode=0o700)
+    if near and _mount(space, MountedLayer(space.folder, space.engine_dir, near)):
+        return
     space.identity = workspace_registry.identity(space.folder)
     # A checkout writes no objects; those it reads may be in a quarantine.
     checkout = space.store.git(work_tree=space.repo, index=space.engine_dir / "index", objects=space.shared_objects)
     checkout.run("read-tree", "-u", "--reset", tree)
+
+
+def _mount(space: Workspace, over: MountedLayer) -> bool:
+    """Mount a workspace over a layer; return False if the kernel refuses it here."""
+    try:
+        over.mount()
+    except OSError:
+        over.layer.close()
+        return False
+    space.over, space.identity = over, workspace_registry.identity(space.folder)
+    space.lay_changes(over, space.tree)
+    return True
 
 
 def _take_over(space: Workspace, mark_ns: int, own_folder: Path) -> bool:
@@ -490,35 +555,14 @@ def _clear_warm(space: Workspace) -> None:
             files.remove_tree(part)
     for part in (space.home, space.tmp, space.engine_dir / "objects"):
         part.mkdir(mode=0o700)
-    _plain_modes(space.repo)
-
-
-def _plain_modes(repo: Path) -> None:
-    """Reset file modes that git does not record, so that they do not pass to the next run."""
-    mask = os.umask(0)
-    os.umask(mask)
-    repo.chmod(0o700)
-    for folder in tree_walk.walk(repo):
-        _refuse_inherited(folder)
-        for entry in folder.entries:
-            mode = stat.S_IMODE(entry.stat(follow_symlinks=False).st_mode)
-            plain = (0o777 if entry.is_dir(follow_symlinks=False) or mode & 0o100 else 0o666) & ~mask
-            if mode != plain and not entry.is_symlink():
-                os.chmod(entry.name, plain, dir_fd=folder.fd)
-
-
-def _refuse_inherited(folder: tree_walk.Folder) -> None:
-    """Raise if a folder has a default ACL: such a workspace is removed, not repaired."""
-    with contextlib.suppress(OSError):
-        if "system.posix_acl_default" not in os.listxattr(folder.fd):
-            return
-        raise SandboxCreateFailed(f"a command left an access list on {folder.name}")
+    traps.reset_modes(space.repo)
 
 
 def _own_objects(project: Project, space: Workspace, snapshot: Snapshot) -> None:
     """Copy what git needs besides the user's objects; else borrow it, also what is not yet in the store."""
     git = space.store.git(objects=space.shared_objects)
-    if pack_objects(git, project, space.repo / ".git", snapshot.tree, snapshot.commit):
+    scratch = space.engine_dir / "pack"
+    if pack_objects(git, project, space.repo / ".git", scratch, snapshot.tree, snapshot.commit):
         space.borrowed = (project.objects,) if project.objects else ()
     elif space.shared_objects:
         space.borrowed = (*space.borrowed, space.shared_objects)
@@ -545,7 +589,8 @@ def _write_git(project: Project, store: Store, snapshot: Snapshot, space: Worksp
         copy_if_there(project.shallow, target / "shallow")
     else:
         (target / "refs" / "heads" / "main").write_text(snapshot.commit + "\n")
-    shutil.copy2(space.engine_dir / "index", target / "index")
+    if space.over is None or space.over.layer.tree != snapshot.tree:  # else the layer has it
+        shutil.copy2(space.engine_dir / "index", target / "index")
 
 
 def _write_refs(project: Project, snapshot: Snapshot, target: Path) -> None:

@@ -26,6 +26,8 @@ _KEPT_OUT = tuple(path.encode() for path in KEPT_OUT)
 _IGNORING = b"Ignoring path "
 _SHOWN = 120  # characters of a name in a message
 _NAMED = 5
+_EVERYWHERE = ("--modified", "--others", "--deleted")
+_MOST_NAMED = 400  # paths that git compares with each file of the index
 
 
 class Unrecordable(Exception):
@@ -45,22 +47,83 @@ class RecordedTree(NamedTuple):
 Inspect = Callable[[Git, list[bytes]], None]
 
 
-def record_tree(source: Git, leave_out: tuple[str, ...], inspect: Inspect | None = None) -> RecordedTree:
+class Within(NamedTuple):
+    """The paths at or below which files can have been changed, for a working tree that knows them."""
+
+    paths: frozenset[bytes]
+    since_ns: int  # when the index matched the files
+    check: Callable[[list[bytes], list[bytes]], None]  # gets names that git calls changed elsewhere, and missing ones
+
+    @property
+    def _named(self) -> bool:
+        return len(self.paths) <= _MOST_NAMED
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Return the options of `ls-files`: by name it lists tracked files too, and looks at none of them."""
+        return ("-t", "--cached", "--others") if self._named else _EVERYWHERE
+
+    @property
+    def pathspecs(self) -> tuple[str, ...]:
+        return ("--", *(":(top,literal)" + os.fsdecode(path) for path in sorted(self.paths))) if self._named else ()
+
+    def select(self, listed: list[bytes], root: Path) -> list[bytes]:
+        """Return the names that may have changed, after the check."""
+        with tree_walk.open_folder(root) as top:
+            fresh = _FreshNames(top, self.since_ns)
+            if self._named:
+                changed = [line[2:] for line in listed if line.startswith(b"? ") or fresh.has(line[2:])]
+            else:
+                changed = [name for name in listed if self.paths.intersection((name.rstrip(b"/"), *_above(name)))]
+            self.check([] if self._named else sorted({*listed}.difference(changed)), fresh.missing(changed))
+        return changed
+
+
+class _FreshNames:
+    """The names that were changed since a time: they, or a folder above them, which may have been moved."""
+
+    def __init__(self, top: int, since_ns: int) -> None:
+        self._top, self._since_ns = top, since_ns
+        self._folders: dict[bytes, bool] = {}
+
+    def has(self, name: bytes) -> bool:
+        return self._is_fresh(name) or any(self._has_folder(above) for above in _above(name))
+
+    def missing(self, names: list[bytes]) -> list[bytes]:
+        return [name for name in names if not _is_there(name, self._top)]
+
+    def _has_folder(self, name: bytes) -> bool:
+        if name not in self._folders:
+            self._folders[name] = self._is_fresh(name)
+        return self._folders[name]
+
+    def _is_fresh(self, name: bytes) -> bool:
+        try:
+            return os.lstat(name, dir_fd=self._top).st_ctime_ns >= self._since_ns
+        except OSError:
+            return True
+
+
+def record_tree(
+    source: Git, leave_out: tuple[str, ...], inspect: Inspect | None = None, within: Within | None = None
+) -> RecordedTree:
     """Record the tracked and untracked files and return their tree.
 
-    `inspect` is called with the changed names before anything is stored. TimeoutError is raised at the deadline of
-    `source`.
+    `inspect` is called with the changed names before anything is stored. `within` says where changes can be.
+    TimeoutError is raised at the deadline of `source`.
     """
     try:
-        listing = source.attempt("ls-files", "-z", "--modified", "--others", "--deleted", *leave_out)
+        options, places = (within.options, within.pathspecs) if within else (_EVERYWHERE, ())
+        listing = source.attempt("ls-files", "-z", *options, *leave_out, *places)
     except GitStuck as fault:
         name = files.display(str(fault))
         raise Unrecordable([name], f"git would wait forever for {name!r}, which is not a file") from fault
     warnings = b"\n".join(line for line in listing.stderr.splitlines() if not _LINKED_RULES.fullmatch(line))
     if listing.code or warnings:
         # Files in an unreadable folder would look deleted otherwise.
-        raise _unreadable(source, warnings, git.paths(listing.stdout))
-    names = dict.fromkeys(git.paths(listing.stdout))
+        raise _unreadable(source, warnings, [] if within else git.paths(listing.stdout))
+    listed = git.paths(listing.stdout)
+    names = dict.fromkeys(within.select(listed, source.work_tree or Path()) if within else listed)
     nested = [name for name in names if name.endswith(b"/")]
     named = [name for name in names if not name.endswith(b"/") and not _ours(name)]
     try:
@@ -108,6 +171,14 @@ def _is_folder(name: bytes, top: int) -> bool:
         return stat.S_ISDIR(os.lstat(name, dir_fd=top).st_mode)
     except OSError:
         return False
+
+
+def _is_there(name: bytes, top: int) -> bool:
+    try:
+        os.lstat(name, dir_fd=top)
+    except OSError:
+        return False
+    return True
 
 
 def _above(name: bytes) -> Iterator[bytes]:

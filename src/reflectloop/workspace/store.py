@@ -96,17 +96,25 @@ class Store:
             path.replace(target)
 
 
-def pack_objects(git: Git, project: Project, target: Path, tree: str, commit: str) -> bool:
+def pack_objects(git: Git, project: Project, target: Path, scratch: Path, tree: str, commit: str) -> bool:
     """Write the objects of a tree and a commit that HEAD lacks to a git folder; return False if git cannot.
 
-    A folder that borrows them would show commands the path of the engine's store.
+    A folder that borrows them would show commands the path of the engine's store. git renames packs from its own
+    folder, so they are made in `scratch`, on the disk of the store.
     """
+    import shutil  # noqa: PLC0415 - readers need none of it
+
     known = f"^{project.head}\n" if project.mode == "git" and project.head else ""  # with all that it reaches
     wanted = f"{tree}\n{commit}\n{known}"
     folder = target / "objects" / "pack"
     folder.mkdir(parents=True, exist_ok=True)
-    options = ("--revs", "--quiet", "--window=0", "--compression=1", os.fspath(folder / "pack"))
-    return git.attempt("pack-objects", *options, stdin=wanted.encode()).code == 0
+    scratch.mkdir()
+    options = ("--revs", "--quiet", "--window=0", "--compression=1", os.fspath(scratch / "pack"))
+    done = git.attempt("pack-objects", *options, stdin=wanted.encode()).code == 0
+    for path in scratch.iterdir():
+        shutil.move(path, folder / path.name)
+    scratch.rmdir()
+    return done
 
 
 _KNOWLEDGE = "*\n!/knowledge/\n!/knowledge/**\n/knowledge/*.md\n*.part\n"

@@ -1,12 +1,14 @@
-"""Refuses or removes files that a command left and that would block git."""
+"""Refuses or removes what a command left in a workspace and what would block git or the next run."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from reflectloop.errors import SandboxCreateFailed
 from reflectloop.system import beneath, files, tree_walk
 from reflectloop.workspace.record_tree import Unrecordable
 
@@ -37,6 +39,28 @@ def remove_special(root: Path) -> None:
                 os.unlink(entry.name, dir_fd=folder.fd)
             elif entry.is_dir(follow_symlinks=False):
                 tree_walk.open_up(entry.name, entry.stat(follow_symlinks=False), folder.fd)
+
+
+def reset_modes(repo: Path) -> None:
+    """Reset file modes that git does not record, so that they do not pass to the next run."""
+    mask = os.umask(0)
+    os.umask(mask)
+    repo.chmod(0o700)
+    for folder in tree_walk.walk(repo):
+        _refuse_inherited(folder)
+        for entry in folder.entries:
+            mode = stat.S_IMODE(entry.stat(follow_symlinks=False).st_mode)
+            plain = (0o777 if entry.is_dir(follow_symlinks=False) or mode & 0o100 else 0o666) & ~mask
+            if mode != plain and not entry.is_symlink():
+                os.chmod(entry.name, plain, dir_fd=folder.fd)
+
+
+def _refuse_inherited(folder: tree_walk.Folder) -> None:
+    """Raise if a folder has a default ACL: such a workspace is removed, not repaired."""
+    with contextlib.suppress(OSError):
+        if "system.posix_acl_default" not in os.listxattr(folder.fd):
+            return
+        raise SandboxCreateFailed(f"a command left an access list on {folder.name}")
 
 
 def _folders(root: Path) -> Iterator[tree_walk.Folder]:

@@ -10,12 +10,14 @@ import stat
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from reflectloop.system import executables, files, process
+from reflectloop.system import executables, files, overlay, process
 from reflectloop.system.patterns import lazy
 
 # Commands may leave folders that their owner cannot enter.
+_UNMOUNT_SCRIPT = 'umount -l -- "$1/repo" 2>/dev/null; '
 _DELETE_SCRIPT = 'rm -rf -- "$1" 2>/dev/null || { chmod -R u+rwX -- "$1"; rm -rf -- "$1"; }'
 _REMOVED = ".removed-"
+ON_LAYER = "layer"  # the file in an engine_dir that names the layer on which the workspace stands
 
 _NAME = lazy(r"RLOP-\d{8}-[0-9a-f]{6}(?:\.\d+)?")
 
@@ -84,7 +86,7 @@ def _read(engine_dir: Path) -> WorkspaceEntry:
         record = json.loads((engine_dir / "workspace.json").read_text())
         folder = Path(record["folder"])
         known = _NAME.fullmatch(engine_dir.name) and record["fate"] in ("at work", "kept", "warm")
-        if known and folder.name in (engine_dir.name, plain_name(engine_dir.name)) and _is_private(folder.parent):
+        if known and folder.name in (engine_dir.name, plain_name(engine_dir.name)) and is_private(folder.parent):
             mark_ns = int(record.get("mark_ns", 0))
             same = tuple(int(number) for number in record.get("identity", ()))
             return WorkspaceEntry(
@@ -102,7 +104,7 @@ def _read(engine_dir: Path) -> WorkspaceEntry:
     return WorkspaceEntry(engine_dir.name, engine_dir / "no-folder-known", engine_dir, 0, 0, "at work")
 
 
-def _is_private(root: Path) -> bool:
+def is_private(root: Path) -> bool:
     """Return True if a folder can contain workspaces: a real folder that only this user can enter."""
     try:
         status = root.lstat()
@@ -157,6 +159,17 @@ def take_warm(records: Path, name: str, folder: Path) -> WarmWorkspace | None:
     return None
 
 
+def keep_warm(records: Path, entry: WorkspaceEntry, mark_ns: int, same: tuple[int, ...]) -> None:
+    """Keep a workspace for the next run, and no other; one on a layer is removed, since another is as quickly made."""
+    for other in entries(records):
+        if other.fate == "warm":
+            remove(other)
+    if (entry.engine_dir / ON_LAYER).exists():
+        remove(entry)
+    else:
+        set_status(entry, "warm", mark_ns, same)
+
+
 def remove(entry: WorkspaceEntry) -> None:
     """Rename a workspace at once and delete it in the background."""
     renamed = entry.folder.with_name(f"{_REMOVED}{entry.folder.name}-{os.getpid()}")
@@ -168,6 +181,7 @@ def remove(entry: WorkspaceEntry) -> None:
 
 def destroy(entry: WorkspaceEntry) -> list[Path]:
     """Delete a workspace at once; return the paths that could not be deleted."""
+    overlay.unmount(entry.folder / "repo")
     return [path for path in (entry.folder, entry.engine_dir) if not _destroyed(path)]
 
 
@@ -201,8 +215,12 @@ def unregistered_folders(records: Path, root: Path) -> list[Path]:
 
 
 def delete_in_background(path: Path) -> None:
-    process.detach([*_delete_command(), os.fspath(path)])
+    """Delete a folder, after a mount at its `repo` is removed, which takes a while if many files were read."""
+    in_shell = overlay.is_used() and executables.find("umount") is not None
+    if not in_shell:
+        overlay.unmount(path / "repo")
+    process.detach([*_delete_command(_UNMOUNT_SCRIPT if in_shell else ""), os.fspath(path)])
 
 
-def _delete_command() -> list[str]:
-    return [executables.need("sh"), "-c", _DELETE_SCRIPT, "sh"]
+def _delete_command(before: str = "") -> list[str]:
+    return [executables.need("sh"), "-c", before + _DELETE_SCRIPT, "sh"]

@@ -275,7 +275,7 @@ class _Opening:
         if entry and self.leak:
             self._destroy(entry, self.leak)
         elif entry and self.space and self.succeeded and self.config.workspace.warm:
-            self._keep_warm(entry, self.space)
+            workspace_registry.keep_warm(self.folders.own, entry, self.space.mark_ns, self.space.identity)
         elif entry:
             workspace_registry.remove(entry)
         for old in workspace_registry.stale(self.folders.own, self.config.workspace.keep_failed) if entry else ():
@@ -288,12 +288,6 @@ class _Opening:
             leak.message += f"; what leaked may still lie in {where}, which could not be removed"
         for log in self.ops.logs.glob(f"{self.run_id}.*.log") if self.ops else ():
             log.unlink()
-
-    def _keep_warm(self, entry: workspace_registry.WorkspaceEntry, space: Workspace) -> None:
-        for other in workspace_registry.entries(self.folders.own):
-            if other.fate == "warm":
-                workspace_registry.remove(other)
-        workspace_registry.set_status(entry, "warm", space.mark_ns, space.identity)
 
 
 def of_error(error: ReflectloopError, request_id: str = "") -> Response:

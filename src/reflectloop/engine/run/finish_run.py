@@ -175,17 +175,10 @@ def _settle_workspace(run: RequestedRun, entry: WorkspaceEntry, error: Reflectlo
         if _withholds_change(run, error):
             files.remove_tree(entry.engine_dir / "objects")
     elif not error and run.config.workspace.warm and first:
-        _keep_warm(run, entry)
+        space = run.opened.workspaces[0]
+        workspace_registry.keep_warm(run.folders.own, entry, space.mark_ns, space.identity)
     else:
         workspace_registry.remove(entry)
-
-
-def _keep_warm(run: RequestedRun, entry: WorkspaceEntry) -> None:
-    for other in workspace_registry.entries(run.folders.own):
-        if other.fate == "warm":
-            workspace_registry.remove(other)  # one is enough
-    space = run.opened.workspaces[0]
-    workspace_registry.set_status(entry, "warm", space.mark_ns, space.identity)
 
 
 def _own_workspaces(run: RequestedRun) -> list[WorkspaceEntry]:

@@ -1,0 +1,501 @@
+"""Trees that are laid out once and shared, read-only, by all workspaces of a project.
+
+A workspace mounts an empty folder over one of them, so it costs as much as what is changed in it. A layer is built
+under another name and renamed when it is complete; who uses one holds its lock, and the least recently used go first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import stat
+import uuid
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from reflectloop.config import WorkspaceConfig
+from reflectloop.errors import NoSpace, SandboxCreateFailed
+from reflectloop.system import beneath, clock, files, git, overlay, tree_walk
+from reflectloop.system.git import Git, GitFailed
+from reflectloop.workspace import workspace_registry
+from reflectloop.workspace.project import Project
+from reflectloop.workspace.record_tree import time_mark
+from reflectloop.workspace.store import Store
+
+_HOME = "layers-"  # in the folder for workspaces, with a hash of the project's path
+_ROOTS = "layer-roots.json"  # in the engine's cache: where this project has layers
+_NOTE = "where-the-files-are.txt"  # in an empty mount point
+_PART, _REMOVED = ".part-", ".removed-"
+_RECORD, _CHECKED = "layer.json", "checked"  # in a layer; their times: the last use, the last comparison by git
+_TRIED = 3  # recent layers that are compared with a tree
+_FEW_CHANGES = 300  # written over a layer rather than laid out with everything else
+_SHARE = 50  # or one file in so many
+_RECHECK_S = 3600
+_SPARE = 2  # a layer is made if the disk has room for so many
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_STATUS = Path("/proc/self/status")
+_SECOND_NS = 10**9
+_AT_ONCE = 200  # names in one call of git
+
+
+class Layer:
+    """A tree that is laid out, locked against removal until it is closed."""
+
+    def __init__(self, folder: Path, lock: int, record: dict[str, object]) -> None:
+        self.folder, self._lock = folder, lock
+        self.tree, self.made_ns = str(record["tree"]), int(str(record["made_ns"]))
+        self.count, self.size = int(str(record["files"])), int(str(record["bytes"]))
+        self._identity = record["identity"]
+
+    @property
+    def files(self) -> Path:
+        return self.folder / "files"
+
+    @property
+    def index(self) -> Path:
+        return self.folder / "index"
+
+    def close(self) -> None:
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def is_whole(self, store: Store, *, thorough: bool) -> bool:
+        """Return True if the files are those of the tree; they are compared by git now and then, or if `thorough`."""
+        try:
+            if _identity(self.files) != self._identity:
+                return False
+            if not thorough and self._was_checked():
+                return True
+            reader = store.git(work_tree=self.files, index=self.index)
+            listed = reader.attempt("ls-files", "-z", "--modified", "--deleted", "--others")
+            if listed.code or any(self.is_damaged(name) for name in git.paths(listed.stdout)):
+                return False
+            files.write_atomic(self.folder / _CHECKED, _boot())
+        except OSError:
+            return False
+        return True
+
+    def _was_checked(self) -> bool:
+        """Return True if git has compared the files in the last hour, and since the machine was started."""
+        checked = self.folder / _CHECKED
+        age_s = clock.now().timestamp() - checked.stat().st_mtime
+        return 0 <= age_s < _RECHECK_S and checked.read_text() == _boot()
+
+    def is_damaged(self, name: bytes) -> bool:
+        """Return True if a file of the layer was changed, added or removed after it was laid out.
+
+        git calls a file changed as well if its attributes would convert it.
+        """
+        try:
+            return (self.files / os.fsdecode(name)).lstat().st_ctime_ns > self.made_ns
+        except OSError:
+            return True
+
+    def has(self, name: bytes) -> bool:
+        """Return True if the layer has a file or a link of this name."""
+        try:
+            return not stat.S_ISDIR((self.files / os.fsdecode(name)).lstat().st_mode)
+        except OSError:
+            return False
+
+    def lost(self, reader: Git, names: Sequence[bytes]) -> list[bytes]:
+        """Return those of the names that the layer's tree has, and its files do not."""
+        unknown = [os.fsdecode(name) for name in names if not self.has(name)]
+        out: list[bytes] = []
+        for start in range(0, len(unknown), _AT_ONCE):
+            part = unknown[start : start + _AT_ONCE]
+            out += git.paths(reader.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", self.tree, "--", *part))
+        return out
+
+    def mark_used(self) -> None:
+        """Note the use, and that the index is older than no file: git reads files again that are as young as it."""
+        os.utime(self.folder / _RECORD)
+        now_ns, index_ns = ((self.folder / name).stat().st_mtime_ns for name in (_RECORD, "index"))
+        if index_ns // _SECOND_NS <= self.made_ns // _SECOND_NS < now_ns // _SECOND_NS:
+            os.utime(self.index)
+
+    def discard(self) -> None:
+        """Let nobody use the layer any more; it is removed when nobody does."""
+        (self.folder / _RECORD).unlink(missing_ok=True)
+
+
+class LayerWithChanges(NamedTuple):
+    """A layer, and the names at which the wanted tree differs from it."""
+
+    layer: Layer
+    names: list[bytes]
+
+
+def open_layer(
+    project: Project, store: Store, tree: str, *, root: Path, reader: Git, settings: WorkspaceConfig, thorough: bool
+) -> LayerWithChanges | None:
+    """Return a layer with `tree` or one near to it, laid out now if there is none; None if there can be none.
+
+    `reader` finds the objects of the tree.
+    """
+    if settings.overlay == "off" or overlay.enter() is not None:
+        return None
+    home = _home(project, root)
+    try:
+        near = _find(home, store, tree, reader, thorough=thorough)
+        if near is None:
+            _remember(project, root)
+            layer = _lay_out(home, store, tree, reader)
+            near = LayerWithChanges(layer, []) if layer else None
+            remove_unused(project.folder, project.root, settings.layers_mb * 10**6)
+        if near:
+            near.layer.mark_used()
+    except (OSError, NoSpace, GitFailed):
+        return None  # a workspace without a layer reports what is wrong, or works
+    return near
+
+
+def _home(project: Project, root: Path) -> Path:
+    return root / f"{_HOME}{hashlib.sha256(os.fsencode(project.root)).hexdigest()[:12]}"
+
+
+def _key(store: Store, tree: str) -> str:
+    """Return the name of the layer of a tree; git's settings and the mask for modes decide how its files are."""
+    lines = _STATUS.read_bytes().splitlines()  # to ask by os.umask would change it for a moment
+    mask = next((line for line in lines if line.startswith(b"Umask:")), b"")
+    how = hashlib.sha256((store.path / "config").read_bytes() + mask).hexdigest()[:8]
+    return f"{tree}-{how}"
+
+
+def _boot() -> str:
+    try:
+        return _BOOT.read_text().strip()
+    except OSError:
+        return ""
+
+
+def _identity(folder: Path) -> list[int]:
+    status = folder.lstat()
+    return [status.st_ino, stat.S_IFMT(status.st_mode)]
+
+
+# Finding -----------------------------------------------------------------------------------------------------------
+
+
+def _find(home: Path, store: Store, tree: str, reader: Git, *, thorough: bool) -> LayerWithChanges | None:
+    exact = _key(store, tree)
+    like = f"*{exact.removeprefix(tree)}"
+    recent = sorted(home.glob(like), key=_last_used, reverse=True)[:_TRIED]
+    for folder in dict.fromkeys([home / exact, *recent]):
+        layer = _attach(folder)
+        if layer is None:
+            continue
+        names = [] if layer.tree == tree else _differences(reader, layer.tree, tree)
+        if names is not None and len(names) <= max(_FEW_CHANGES, layer.count // _SHARE):
+            if layer.is_whole(store, thorough=thorough):
+                return LayerWithChanges(layer, names)
+            layer.discard()
+        layer.close()
+    return None
+
+
+def _last_used(folder: Path) -> int:
+    try:
+        return (folder / _RECORD).stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _differences(reader: Git, old: str, new: str) -> list[bytes] | None:
+    listed = reader.attempt("diff-tree", "-r", "-z", "--name-only", "--no-renames", old, new)
+    return git.paths(listed.stdout) if listed.code == 0 else None
+
+
+def differences(reader: Git, old: str, new: str) -> list[bytes]:
+    """Return the names at which two trees differ."""
+    return git.paths(reader.run("diff-tree", "-r", "-z", "--name-only", "--no-renames", old, new)) if old != new else []
+
+
+def _attach(folder: Path) -> Layer | None:
+    """Lock a layer against removal; return None if it is not there, or not complete."""
+    try:
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        record = json.loads((folder / _RECORD).read_bytes())
+        if os.path.samestat(os.fstat(lock), folder.lstat()):  # not renamed away meanwhile
+            return Layer(folder, lock, record)
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    os.close(lock)
+    return None
+
+
+# Laying out --------------------------------------------------------------------------------------------------------
+
+
+def _lay_out(home: Path, store: Store, tree: str, reader: Git) -> Layer | None:
+    """Lay out a tree; None if the disk has not enough room for it, or git cannot."""
+    sizes = reader.run("ls-tree", "-r", "--format=%(objectsize)", tree).split()
+    size = sum(int(number) for number in sizes if number.isdigit())
+    home.mkdir(mode=0o700, exist_ok=True)
+    if shutil.disk_usage(home).free < _SPARE * size:
+        return None
+    part, target = home / f"{_PART}{uuid.uuid4().hex}", home / _key(store, tree)
+    part.mkdir(mode=0o700)
+    with _locked(part):
+        try:
+            record = _fill(part, store, tree, reader, len(sizes), size)
+            files.write_atomic(part / _CHECKED, _boot())
+            files.write_atomic(part / _RECORD, json.dumps(record))
+            _put(part, target)
+        except BaseException:
+            workspace_registry.delete_in_background(part)
+            raise
+    return _attach(target)
+
+
+def _fill(part: Path, store: Store, tree: str, reader: Git, count: int, size: int) -> dict[str, object]:
+    (part / "files").mkdir(mode=0o755)
+    writer = store.git(work_tree=part / "files", index=part / "index", objects=reader.objects)
+    writer.run("read-tree", "-u", "--reset", tree)
+    (part / "files" / ".git").mkdir()
+    os.link(part / "index", part / "files" / ".git" / "index")
+    return {
+        "tree": tree,
+        "made_ns": time_mark(part),
+        "files": count,
+        "bytes": size,
+        "identity": _identity(part / "files"),
+    }
+
+
+def _put(part: Path, target: Path) -> None:
+    """Give a layer its name; if somebody else was faster, theirs stays, unless nobody may use it any more."""
+    with contextlib.suppress(OSError):
+        part.rename(target)
+        return
+    if not (target / _RECORD).exists():
+        target.rename(target.with_name(f"{_REMOVED}{uuid.uuid4().hex}"))
+        part.rename(target)
+    else:
+        workspace_registry.delete_in_background(part)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(lock)
+
+
+# Mounting ----------------------------------------------------------------------------------------------------------
+
+
+class MountedLayer:
+    """A layer as a workspace sees it: below a folder with all that was changed in this workspace."""
+
+    def __init__(self, folder: Path, engine_dir: Path, near: LayerWithChanges) -> None:
+        self.layer, self._repo, self._engine_dir = near.layer, folder / "repo", engine_dir
+        self._number = 0
+        self._touched = set(near.names)  # where the index may differ from the layer
+
+    @property
+    def upper(self) -> Path:
+        """Return the folder with the changes."""
+        return self._repo.with_name(f"changes-{self._number}") / "upper"
+
+    def mount(self, keep: Sequence[str] = ()) -> None:
+        """Mount the layer below a new folder, in which the paths to keep are all that is left of the changes.
+
+        The index is then that of the layer.
+        """
+        old = self.upper.parent
+        if self._number:
+            (old / "repo").mkdir()
+            overlay.move(self._repo, old / "repo")
+        self._number += 1
+        for path in (self.upper.parent, self.upper, self.upper.with_name("work")):
+            path.mkdir(mode=0o700)
+        if self._number == 1:
+            self._write_note()
+        if keep:
+            _move(keep, old / "upper", self.upper)
+        stand = {"home": os.fspath(self.layer.folder.parent), "key": self.layer.folder.name, "number": self._number}
+        files.write_atomic(self._engine_dir / workspace_registry.ON_LAYER, json.dumps(stand))
+        try:
+            self._mount()
+        except OSError:
+            for path in (self._repo / _NOTE, self._engine_dir / workspace_registry.ON_LAYER):
+                path.unlink(missing_ok=True)
+            raise
+        self._link_index()
+        if self._number > 1:
+            self._touched = set()
+            workspace_registry.delete_in_background(old)
+
+    def _write_note(self) -> None:
+        """Tell a person who looks at the mount point, where all others see an empty folder."""
+        (self._repo / _NOTE).write_text(
+            "Only the processes of the run see the files of this workspace.\n"
+            f"While it runs: /proc/{os.getpid()}/root{self._repo}\n"
+            f"After a failure: reflectloop shell {self._engine_dir.name}\n"
+        )
+
+    def remount(self, number: int) -> None:
+        """Mount the layer below the folder of an earlier mount."""
+        self._number = number
+        files.remove_tree(self.upper.with_name("work"))  # the kernel refuses one of an earlier mount
+        self.upper.with_name("work").mkdir(mode=0o700)
+        self._mount()
+
+    def _mount(self) -> None:
+        overlay.mount(self.layer.files, self.upper, self.upper.with_name("work"), self._repo)
+        if self._repo.lstat().st_dev != (self._repo / ".git").lstat().st_dev:
+            overlay.unmount(self._repo)
+            raise OSError(errno.EXDEV, "the layers are on disks that cannot be shown as one")
+
+    def _link_index(self) -> None:
+        index = self._engine_dir / "index"
+        index.unlink(missing_ok=True)
+        try:
+            os.link(self.layer.index, index)  # git replaces an index and never writes into one
+        except OSError:
+            shutil.copy2(self.layer.index, index)
+
+    def changed_names(self) -> list[bytes]:
+        """Return all paths at which the files may differ from those of the layer or of the index."""
+        self._touched.update(overlay.changed_names(self.layer.files, self.upper))
+        return sorted(self._touched)
+
+    def refuse_damage(self, reader: Git, elsewhere: list[bytes], missing: list[bytes]) -> None:
+        """Raise SandboxCreateFailed if the layer is not as it was laid out: no command can change it.
+
+        Its files are looked at where the workspace has changes, and where git calls files changed that are not.
+        """
+        damaged = [name for name in elsewhere if self.layer.is_damaged(name)]
+        damaged += [name for name in self._touched if self.layer.has(name) and self.layer.is_damaged(name)]
+        damaged += self.layer.lost(reader, missing)
+        if damaged:
+            self.layer.discard()
+            raise SandboxCreateFailed(
+                f"something outside of the run changed {', '.join(map(files.display, damaged[:5]))} in"
+                f" {self.layer.files}, which its commands read",
+                next_step="start again: these files are then laid out again",
+                missing=tuple(map(files.display, damaged[:20])),
+            )
+
+    def note_index(self, names: Collection[bytes]) -> None:
+        """Note where the index was made to differ from the layer."""
+        self._touched.update(names)
+
+
+def _move(paths: Sequence[str], source: Path, target: Path) -> None:
+    with tree_walk.open_folder(source) as here, tree_walk.open_folder(target) as there:
+        for path in paths:
+            with contextlib.suppress(FileNotFoundError, beneath.NotPlain):  # a command removed or replaced it
+                beneath.move(here, there, path)
+
+
+def reopen(store: Store, entry: workspace_registry.WorkspaceEntry) -> None:
+    """Mount a workspace again as it was left, if it stands on a layer; raise SandboxCreateFailed if it cannot be."""
+    try:
+        stand = json.loads((entry.engine_dir / workspace_registry.ON_LAYER).read_bytes())
+        home, key, number = Path(stand["home"]), str(stand["key"]), int(stand["number"])
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, KeyError, TypeError) as fault:
+        raise SandboxCreateFailed(f"the record of {entry.name} cannot be read: {fault}") from fault
+    refusal = overlay.enter()
+    try:
+        tree = key.partition("-")[0]
+        layer = None if refusal else _attach(home / key) or _lay_out(home, store, tree, store.git())
+        if layer is None:
+            raise SandboxCreateFailed(f"the workspace of {entry.name} cannot be mounted: {refusal or 'no room'}")
+        space = MountedLayer(entry.folder, entry.engine_dir, LayerWithChanges(layer, []))
+        space.remount(number)
+    except (OSError, GitFailed) as fault:
+        raise SandboxCreateFailed(f"the workspace of {entry.name} cannot be mounted: {fault}") from fault
+
+
+# Removing ----------------------------------------------------------------------------------------------------------
+
+
+def _remember(project: Project, root: Path) -> None:
+    """Note where this project has layers, so that `roots` finds them."""
+    places = {*map(os.fspath, roots(project.folder)), os.fspath(root)}
+    files.write_atomic(project.folder / "cache" / _ROOTS, json.dumps(sorted(places)))
+
+
+def roots(own_folder: Path) -> list[Path]:
+    """Return the folders for workspaces in which a project has layers."""
+    try:
+        places = json.loads((own_folder / "cache" / _ROOTS).read_bytes())
+        return [Path(place) for place in places if isinstance(place, str) and Path(place).is_absolute()]
+    except (OSError, ValueError, TypeError):
+        return []
+
+
+def remove_unused(own_folder: Path, project_root: Path, most: int) -> int:
+    """Remove what is half made or damaged, and the least recently used layers above `most` bytes; return the bytes.
+
+    A layer stays while a workspace stands on it.
+    """
+    hashed = hashlib.sha256(os.fsencode(project_root)).hexdigest()[:12]
+    needed = {_stands_on(entry.engine_dir) for entry in workspace_registry.entries(own_folder)}
+    freed = 0
+    for root in roots(own_folder):
+        home = root / f"{_HOME}{hashed}"
+        if not workspace_registry.is_private(root) or home.is_symlink() or not home.is_dir():
+            continue
+        total = 0
+        for folder in sorted(home.iterdir(), key=_last_used, reverse=True):
+            size = _size(folder)
+            total += size
+            complete = size > 0
+            if not (complete and (total <= most or folder.name in needed)) and _remove(folder):
+                freed += size
+                total -= size
+        with contextlib.suppress(OSError):
+            home.rmdir()
+    return freed
+
+
+def _stands_on(engine_dir: Path) -> str:
+    try:
+        return str(json.loads((engine_dir / workspace_registry.ON_LAYER).read_bytes())["key"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def _size(folder: Path) -> int:
+    """Return the bytes of a layer as its record says; 0 if it has none."""
+    try:
+        return max(1, int(json.loads((folder / _RECORD).read_bytes())["bytes"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
+
+
+def _remove(folder: Path) -> bool:
+    """Rename a layer and delete it in the background, unless somebody uses it."""
+    try:
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        renamed = folder.with_name(f"{_REMOVED}{uuid.uuid4().hex}")
+        folder.rename(renamed)
+        workspace_registry.delete_in_background(renamed)
+    except OSError:
+        return False
+    finally:
+        os.close(lock)
+    return True

@@ -1,0 +1,439 @@
+"""Workspaces that are mounted over a shared layer give the same trees and patches as those that are copies."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reflectloop.config import WorkspaceConfig
+from reflectloop.errors import SandboxCreateFailed
+from reflectloop.system import overlay
+from reflectloop.workspace import checkout, layers, patch, project, snapshot, workspace_registry
+from reflectloop.workspace.checkout import Workspace
+from reflectloop.workspace.folders import Folders
+from reflectloop.workspace.store import open_store
+from support import Repo, start, wait_until
+
+KINDS = ("auto", "off")
+
+
+def apart(work: Callable[[], Any]) -> Any:
+    """Return what `work` returns in a child with one thread, which can have mounts of its own."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            answer = {"value": work()}
+        except BaseException:  # noqa: BLE001 - the parent fails with it
+            answer = {"error": traceback.format_exc()}
+        os.write(writer, json.dumps(answer).encode())
+        os._exit(0)
+    os.close(writer)
+    with open(reader, "rb") as file:
+        answer = json.loads(file.read() or '{"error": "the child died"}')
+    os.waitpid(child, 0)
+    assert "error" not in answer, answer["error"]
+    return answer["value"]
+
+
+def _refusal() -> str | None:
+    with tempfile.TemporaryDirectory() as folder:
+        return overlay.try_in(Path(folder))
+
+
+@pytest.fixture(autouse=True)
+def _needs_overlay(tmp_path: Path) -> None:
+    if reason := apart(_refusal):
+        pytest.skip(f"no overlay: {reason}")
+    settings = tmp_path / "home" / ".config" / "reflectloop" / "config.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text('[workspace]\noverlay = "auto"\n')
+
+
+@pytest.fixture
+def tree(repo: Repo) -> Repo:
+    for name in ("a.txt", "src/one.py", "src/two.py", "src/deep/three.py", "docs/page.md", "lib/x/y/z.txt"):
+        repo.write(name, f"content of {name}\n")
+    repo.write("run.sh", "#!/bin/sh\n").chmod(0o755)
+    repo.write(".gitignore", "*.log\nbuild/\n")
+    (repo.path / "link").symlink_to("src/one.py")
+    repo.commit("a tree")
+    return repo
+
+
+@contextmanager
+def opened(repo: Repo, kind: str, name: str = "aaaaaa", **more: Any) -> Iterator[Workspace]:
+    found = project.open_project(repo.path)
+    settings = WorkspaceConfig(overlay=kind)
+    store = open_store(found, settings)
+    base = snapshot.take_snapshot(found, store, Folders(found.root).scratch)
+    space = checkout.create(
+        found,
+        store,
+        base._replace(tree=more.pop("tree", base.tree)),
+        name=f"RLOP-20260101-{name}",
+        root=checkout.sandbox_root(found, None),
+        carry=settings,
+        **more,
+    )
+    assert (space.over is not None) == (kind == "auto")
+    try:
+        yield space
+    finally:
+        space.close()
+        entry = workspace_registry.find(found.folder, space.name)
+        assert entry is not None
+        workspace_registry.destroy(entry)
+
+
+def on_both(repo: Repo, work: Callable[[Workspace], Any], **more: Any) -> Any:
+    """Return what `work` answers in a workspace; it must be the same in both kinds."""
+
+    def answer(kind: str) -> Any:
+        with opened(repo, kind, **more) as space:
+            return work(space)
+
+    answers = [apart(lambda kind=kind: answer(kind)) for kind in KINDS]  # type: ignore[misc]
+    assert answers[0] == answers[1]
+    return answers[0]
+
+
+def recorded(change: Callable[[Path], object]) -> Callable[[Workspace], list[str]]:
+    """Return a function that makes a change and returns the tree and the patch."""
+
+    def work(space: Workspace) -> list[str]:
+        change(space.repo)
+        now = space.record()
+        whole = space.record(thorough=True)
+        assert whole.tree == now.tree
+        return [now.tree, patch.exact_patch(space.git(), space.base_tree, now.tree).decode("utf-8", "replace")]
+
+    return work
+
+
+def _remove_and_make_again(repo: Path) -> None:
+    shutil.rmtree(repo / "src")
+    (repo / "src").mkdir()
+    (repo / "src" / "new.py").write_text("new\n")
+
+
+def _rename_folders(repo: Path) -> None:
+    (repo / "src").rename(repo / "source")
+    (repo / "lib" / "x").rename(repo / "source" / "x")
+    (repo / "source" / "x" / "y" / "z.txt").write_text("moved and changed\n")
+
+
+def _link(repo: Path) -> None:
+    os.link(repo / "a.txt", repo / "b.txt")
+    with (repo / "b.txt").open("a") as file:
+        file.write("through the other name\n")
+
+
+def _change_modes_and_links(repo: Path) -> None:
+    (repo / "run.sh").chmod(0o644)
+    (repo / "a.txt").chmod(0o755)
+    (repo / "link").unlink()
+    (repo / "link").symlink_to("a.txt")
+    (repo / "docs").chmod(0o700)
+
+
+def _make_special_files(repo: Path) -> None:
+    os.mkfifo(repo / "src" / "pipe")
+    with socket.socket(socket.AF_UNIX) as listener:
+        here = os.open(repo, os.O_PATH)
+        listener.bind(f"/proc/self/fd/{here}/socket")
+        os.close(here)
+    (repo / "src" / "one.py").write_text("beside them\n")
+
+
+def _swap_kinds(repo: Path) -> None:
+    shutil.rmtree(repo / "docs")
+    (repo / "docs").write_text("a file now\n")
+    (repo / "a.txt").unlink()
+    (repo / "a.txt").mkdir()
+    (repo / "a.txt" / "inside").write_text("a folder now\n")
+    shutil.rmtree(repo / "lib")
+    (repo / "lib").symlink_to("src")
+
+
+def _write_ignored(repo: Path) -> None:
+    (repo / "build").mkdir()
+    (repo / "build" / "out").write_text("built\n")
+    (repo / "src" / "a.log").write_text("noise\n")
+    (repo / "src" / "one.py").write_text("and a change\n")
+
+
+def _keep_times(repo: Path) -> None:
+    path = repo / "a.txt"
+    before = path.stat()
+    path.write_text(path.read_text().swapcase())  # of the same size
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    os.setxattr(repo / "src" / "one.py", "user.note", b"only an attribute")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda repo: (repo / "a.txt").unlink(),
+        lambda repo: shutil.rmtree(repo / "src" / "deep"),
+        _remove_and_make_again,
+        _rename_folders,
+        _link,
+        _change_modes_and_links,
+        _make_special_files,
+        _swap_kinds,
+        _write_ignored,
+        _keep_times,
+    ],
+)
+def test_a_change_is_recorded_the_same_in_both_kinds(tree: Repo, change: Callable[[Path], object]) -> None:
+    on_both(tree, recorded(change))
+
+
+NAMES = [
+    "a.txt",
+    "src/one.py",
+    "src/two.py",
+    "src/deep/three.py",
+    "lib/x/y/z.txt",
+    "new",
+    "src/new",
+    "other/new",
+    "n.log",
+]
+FOLDERS = ["src", "src/deep", "docs", "lib/x", "other", "fresh/one", "build"]
+
+
+def _act(repo: Path, chance: random.Random) -> None:
+    """Do something that a command may do; what is not possible now is skipped."""
+    first, second = repo / chance.choice(NAMES), repo / chance.choice(NAMES)
+    folder, target = repo / chance.choice(FOLDERS), repo / chance.choice(FOLDERS)
+    kind = chance.randrange(11)
+    text = f"{chance.random()}\n"
+    acts: list[Callable[[], object]] = [
+        lambda: first.write_text(text),
+        lambda: first.write_text(text),
+        first.unlink,
+        lambda: first.rename(second),
+        lambda: os.link(first, second),
+        lambda: first.chmod(0o755 if chance.random() < 0.5 else 0o644),
+        lambda: first.symlink_to("a.txt"),
+        lambda: folder.mkdir(parents=True),
+        lambda: shutil.rmtree(folder),
+        lambda: folder.rename(target),
+        lambda: (folder / "inside").write_text(text),
+    ]
+    with suppress(OSError, shutil.Error):
+        acts[kind]()
+
+
+def _play(space: Workspace, seeds: range) -> list[str]:
+    trees = []
+    for seed in seeds:
+        chance = random.Random(seed)
+        for _ in range(4):
+            for _ in range(chance.randrange(1, 6)):
+                _act(space.repo, chance)
+            trees.append(space.record(thorough=chance.random() < 0.3).tree)
+            if chance.random() < 0.3:
+                space.step_back(chance.choice([space.base_tree, *trees[-2:]]))
+        space.reset_to(chance.choice([space.base_tree, trees[-1]]))
+        trees.append(space.record(thorough=True).tree)
+        space.reset_to(space.base_tree)
+    return trees
+
+
+def test_any_sequence_of_file_operations_gives_the_same_trees_in_both_kinds(tree: Repo) -> None:
+    trees = on_both(tree, lambda space: _play(space, range(6)))
+    assert len({*trees}) > len(trees) // 2
+
+
+def test_a_dirty_project_is_laid_over_the_layer_of_its_base(tree: Repo) -> None:
+    on_both(tree, recorded(lambda _: None))
+    tree.write("a.txt", "mine, not committed\n")
+    tree.write("untracked.txt", "mine\n")
+    (tree.path / "docs" / "page.md").unlink()
+
+    def work(space: Workspace) -> list[str]:
+        assert (space.repo / "a.txt").read_text() == "mine, not committed\n"
+        assert not (space.repo / "docs" / "page.md").exists()
+        if space.over:
+            assert space.over.layer.tree != space.base_tree
+        return recorded(lambda repo: (repo / "untracked.txt").unlink())(space)
+
+    on_both(tree, work)
+
+
+def test_two_workspaces_on_one_layer_see_nothing_of_each_other(tree: Repo) -> None:
+    def work() -> list[bool]:
+        with opened(tree, "auto", "aaaaaa") as first, opened(tree, "auto", "bbbbbb") as second:
+            assert first.over
+            assert second.over
+            assert first.over.layer.folder == second.over.layer.folder
+            (first.repo / "a.txt").write_text("first\n")
+            (second.repo / "src" / "one.py").unlink()
+            changed = [space.record().changed for space in (first, second)]
+            return [
+                *changed,
+                (second.repo / "a.txt").read_text() == "first\n",
+                (first.repo / "src" / "one.py").exists(),
+            ]
+
+    assert apart(work) == [True, True, False, True]
+
+
+def test_a_reset_leaves_what_git_does_not_reset_and_nothing_else(tree: Repo) -> None:
+    def work(space: Workspace) -> list[str]:
+        (space.repo / ".git" / "note").write_text("stays, as in a copy")
+        (space.repo / "src").rename(space.repo / "moved")
+        (space.repo / "build").mkdir()
+        (space.repo / "build" / "out").write_text("goes")
+        os.mkfifo(space.repo / "pipe")
+        space.repo.chmod(0)
+        space.reset_to(space.base_tree)
+        names = [str(path.relative_to(space.repo)) for path in space.repo.rglob("*") if ".git/" not in f"{path}/"]
+        return [*sorted(names), (space.repo / ".git" / "note").read_text(), space.record(thorough=True).tree]
+
+    on_both(tree, work)
+
+
+def _layer() -> Path:
+    (home,) = Path(os.environ["TMPDIR"], "reflectloop").glob("layers-*")
+    (folder,) = [path for path in home.iterdir() if not path.name.startswith(".")]
+    return folder
+
+
+@pytest.mark.parametrize("lost", ["src/one.py", "src", "."])
+def test_files_that_vanish_from_a_layer_are_never_recorded_as_deleted(tree: Repo, lost: str) -> None:
+    def work() -> str:
+        with opened(tree, "auto") as space:
+            subprocess.run(["rm", "-rf", _layer() / "files" / lost], check=False)
+            (space.repo / "src").mkdir(exist_ok=True)
+            (space.repo / "src" / "two.py").write_text("changed\n")
+            if lost == "src/one.py":
+                return space.record(thorough=True).tree
+            with pytest.raises(SandboxCreateFailed, match="outside of the run"):
+                space.record()
+            return ""
+
+    damaged = apart(work)
+    whole = on_both(
+        tree, lambda space: recorded(lambda repo: (repo / "src" / "two.py").write_text("changed\n"))(space)[0]
+    )
+    assert damaged in ("", whole)
+
+
+def test_a_damaged_file_of_a_layer_enters_no_patch(tree: Repo) -> None:
+    def work() -> None:
+        with opened(tree, "auto") as space:
+            (_layer() / "files" / "a.txt").write_text("damaged\n")
+            with (space.repo / "a.txt").open("a") as file:
+                file.write("by a command\n")
+            with pytest.raises(SandboxCreateFailed, match="outside of the run"):
+                space.record()
+
+    apart(work)
+
+
+def test_a_layer_is_compared_with_its_tree_before_a_fresh_workspace_stands_on_it(tree: Repo) -> None:
+    def work() -> str:
+        with opened(tree, "auto"):
+            pass
+        (_layer() / "files" / "a.txt").write_text("damaged\n")
+        with opened(tree, "auto", "bbbbbb", fresh=True) as space:
+            return (space.repo / "a.txt").read_text()
+
+    assert apart(work) == "content of a.txt\n"
+
+
+def test_a_layer_that_is_half_made_is_not_used_and_is_collected(tree: Repo) -> None:
+    def work() -> list[str]:
+        with opened(tree, "auto"):
+            home = _layer().parent
+        (home / ".part-killed").mkdir()
+        layers.remove_unused(tree.path / ".reflectloop", tree.path, 10**9)
+        assert wait_until(lambda: not list(home.glob(".*")))
+        names = [path.name for path in home.iterdir()]
+        with opened(tree, "auto", "cccccc"):
+            layers.remove_unused(tree.path / ".reflectloop", tree.path, 0)  # in use
+            names += [path.name for path in home.iterdir()]
+        layers.remove_unused(tree.path / ".reflectloop", tree.path, 0)
+        assert wait_until(lambda: not home.exists() or not list(home.iterdir()))
+        return names
+
+    names = apart(work)
+    assert len(names) == 2
+    assert names[0] == names[1]
+
+
+def test_a_disk_without_room_for_a_layer_gets_a_copy(tree: Repo, tmp_path: Path) -> None:
+    def work() -> bool:
+        found = project.open_project(tree.path)
+        small = tmp_path / "small"
+        small.mkdir(mode=0o700)
+        assert overlay.enter() is None
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m,mode=700", "tmpfs", str(small)], check=True)
+        settings = WorkspaceConfig(overlay="auto")
+        store = open_store(found, settings)
+        base = snapshot.take_snapshot(found, store, Folders(found.root).scratch)
+        space = checkout.create(found, store, base, name="RLOP-20260101-abcdef", root=small, carry=settings)
+        return space.over is None and (space.repo / "big").stat().st_size == 2_000_000
+
+    tree.write("big", os.urandom(2_000_000))
+    tree.commit("more than half of the disk")
+    assert apart(work)
+
+
+def test_an_engine_that_is_killed_leaves_no_mount_and_nothing_that_gc_misses(tree: Repo) -> None:
+    gate = tree.path.parent / "gate"
+    plan = tree.steps(f"echo one > a.txt; mv src moved; echo begun > {gate}; sleep 100")
+    (tree.path / "reflectloop.toml").write_text('[box]\nstrongest = "workspace"\n')
+    tree.commit("settings")
+    engine = start(tree.path, "run", str(plan))
+    assert wait_until(gate.exists)
+    assert "layers-" not in Path("/proc/mounts").read_text()
+    engine.send_signal(signal.SIGKILL)
+    engine.wait()
+    tree.no_process_left()
+    assert str(tree.path.parent) not in Path("/proc/mounts").read_text()
+    assert tree.run("gc", "--all").code == 0
+    assert wait_until(
+        lambda: not [path for path in Path(os.environ["TMPDIR"], "reflectloop").rglob("*") if path.is_file()]
+    )
+
+
+def test_a_kept_workspace_can_be_looked_at_as_the_run_left_it(tree: Repo) -> None:
+    assert tree.run("run", tree.steps("mv src moved; rm a.txt; echo evidence > evidence; false")).code == 30
+    shown = tree.run("shell", "--", "sh", "-c", "ls; cat evidence; test ! -e a.txt && ls moved")
+    assert shown.code == 0, shown.stderr
+    assert "evidence" in shown.stdout
+    assert "three.py" not in shown.stdout
+    assert "deep" in shown.stdout
+
+
+def test_the_setting_off_makes_copies(tree: Repo) -> None:
+    (tree.path / "reflectloop.toml").write_text('[workspace]\noverlay = "off"\n')
+    tree.commit("settings")
+    assert tree.run("run", tree.steps("grep -c overlay /proc/self/mountinfo || true; echo x > a.txt")).code == 0
+    assert not list(Path(os.environ["TMPDIR"], "reflectloop").glob("layers-*"))
+
+
+def test_commands_cannot_reach_the_layer(tree: Repo) -> None:
+    assert (
+        tree.run("run", tree.steps("grep ' overlay ' /proc/self/mountinfo | grep -c layers- && exit 1; true")).code == 0
+    )
+    assert stat.S_IMODE(_layer().parent.stat().st_mode) == 0o700
