@@ -4,20 +4,50 @@ from __future__ import annotations
 
 import secrets
 from pathlib import Path
+from typing import Literal, NamedTuple
 
+from reflectloop.config import WorkspaceConfig
+from reflectloop.system import overlay
 from reflectloop.workspace import checkout, project, snapshot, store, workspace_registry
 from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.folders import Folders
-from reflectloop.workspace.project import OWN_FOLDER
+from reflectloop.workspace.project import OWN_FOLDER, Project
+from reflectloop.workspace.snapshot import Snapshot
+from reflectloop.workspace.store import Store
+
+Kind = Literal["auto", "off"]
+NAMES: dict[Kind, str] = {"auto": "overlay", "off": "copy"}
 
 
-def workspace(repository: Path, root: Path) -> Workspace:
-    """Everything from a path to a workspace that commands can run in."""
+class Taken(NamedTuple):
+    """A project of which a snapshot was taken."""
+
+    project: Project
+    store: Store
+    base: Snapshot
+
+
+def take(repository: Path) -> Taken:
     opened = project.open_project(repository)
     kept = store.open_store(opened)
-    base = snapshot.take_snapshot(opened, kept, Folders(opened.root).scratch)
-    root = checkout.sandbox_root(opened, root)
-    return checkout.create(opened, kept, base, name=f"RLOP-20200101-{secrets.token_hex(3)}", root=root)
+    return Taken(opened, kept, snapshot.take_snapshot(opened, kept, Folders(opened.root).scratch))
+
+
+def create(taken: Taken, root: Path, kind: Kind) -> Workspace:
+    """From a snapshot to a workspace that commands can run in."""
+    root = checkout.sandbox_root(taken.project, root)
+    name = f"RLOP-20200101-{secrets.token_hex(3)}"
+    return checkout.create(*taken, name=name, root=root, carry=WorkspaceConfig(overlay=kind))
+
+
+def workspace(repository: Path, root: Path, kind: Kind = "auto") -> Workspace:
+    """Everything from a path to a workspace that commands can run in."""
+    return create(take(repository), root, kind)
+
+
+def kinds() -> tuple[Kind, ...]:
+    """Return the kinds of workspaces that this machine can have: mounted over a layer, and copied."""
+    return ("off",) if overlay.enter() else ("auto", "off")
 
 
 def entry(repository: Path, space: Workspace) -> workspace_registry.WorkspaceEntry:

@@ -16,6 +16,7 @@ from reflectloop.workspace.checkout import Workspace
 
 _FILES = 7_000
 _CHANGED = 50
+_BAR = 1.2
 _EXACT = ("--binary", "--full-index")
 _WHAT = f"{_CHANGED} of {_FILES:,} files changed"
 
@@ -23,7 +24,10 @@ _WHAT = f"{_CHANGED} of {_FILES:,} files changed"
 def measure(ground: Ground) -> Section:
     root = ground.repository(_FILES)
     copies = ground.disk / "patches"
-    rows = _first(root, copies, 2 if ground.quick else 7) + _later(root, copies, 5 if ground.quick else 25)
+    rows: list[Row] = []
+    for kind in ours.kinds():
+        rows += _first(root, copies, 2 if ground.quick else 7, kind)
+        rows += _later(root, copies, 5 if ground.quick else 25, kind)
     notes = [
         "Wall time, median of 7 rounds (first) and of 25 (later); the files get other content in every round.",
         (
@@ -34,17 +38,18 @@ def measure(ground: Ground) -> Section:
             "Ours is `Workspace.record(thorough=True)` and `patch.exact_patch`: names, objects, a tree, a patch, "
             "new files included. Plain `git diff` writes no objects and does not see new files."
         ),
+        "Overlay: in a workspace that is mounted over the base tree; copy: in one that has all files itself.",
         f"Everything lies on {ground.medium(ground.disk)}.",
     ]
     return Section("patch: out of a workspace", notes, rows)
 
 
-def _first(root: Path, copies: Path, rounds: int) -> list[Row]:
+def _first(root: Path, copies: Path, rounds: int, kind: ours.Kind) -> list[Row]:
     made: list[Workspace] = []
     tree = copies / "tree"
 
     def create() -> None:
-        made.append(ours.workspace(root, copies))
+        made.append(ours.workspace(root, copies, kind))
         _editor(made[-1].repo)()
 
     def add() -> None:
@@ -56,11 +61,11 @@ def _first(root: Path, copies: Path, rounds: int) -> list[Row]:
         Contestant("git add -A; git diff --cached", lambda: _staged(tree), before=add, after=lambda: _drop(root, tree)),
         Contestant("git diff", lambda: _plain(tree), before=add, after=lambda: _drop(root, tree)),
     ]
-    return _rows(f"{_WHAT}, first", race.run(contestants, rounds))
+    return _rows(f"{ours.NAMES[kind]}, {_WHAT}, first", race.run(contestants, rounds))
 
 
-def _later(root: Path, copies: Path, rounds: int) -> list[Row]:
-    space = ours.workspace(root, copies)
+def _later(root: Path, copies: Path, rounds: int, kind: ours.Kind) -> list[Row]:
+    space = ours.workspace(root, copies, kind)
     staged, plain = copies / "staged", copies / "plain"
     for tree in (staged, plain):
         _add(root, tree)
@@ -78,13 +83,13 @@ def _later(root: Path, copies: Path, rounds: int) -> list[Row]:
     ours.dispose(root, space)
     for tree in (staged, plain):
         _drop(root, tree)
-    return _rows(f"{_WHAT}, later", times)
+    return _rows(f"{ours.NAMES[kind]}, {_WHAT}, later", times)
 
 
 def _rows(what: str, times: dict[str, Spent]) -> list[Row]:
     taken = {name: Measure(name, spent.wall_s) for name, spent in times.items()}
     own, walk = taken.pop("ours"), taken.pop("stat walk", None)
-    return [Row(what, own, peer, walk, 1.5) for peer in taken.values()]
+    return [Row(what, own, peer, walk, _BAR) for peer in taken.values()]
 
 
 def _editor(tree: Path) -> Callable[[], None]:

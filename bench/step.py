@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
 import json
 import os
 import shutil
@@ -12,10 +13,11 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 from unittest import mock
 
-from bench import race
+from bench import ours, race
 from bench.ground import Ground, git
 from bench.race import Spent
 from bench.table import Measure, Row, Section
+from reflectloop import settings_files
 from reflectloop.engine import pipeline as flow
 from reflectloop.engine.run.request import NullObserver, RunRequest
 from reflectloop.sandbox import isolation
@@ -43,11 +45,13 @@ class Kind(NamedTuple):
     change: bool
     namespaced: bool
     files: int = _SMALL
+    kind: ours.Kind = "off"
 
     def __str__(self) -> str:
         does = "changes one file" if self.change else "changes nothing"
         where = "pid namespace" if self.namespaced else "no namespace"
-        return f"{does}, {where}" + (f", {self.files:,}-file tree" if self.files != _SMALL else "")
+        size = f", {self.files:,}-file tree, {ours.NAMES[self.kind]}" if self.files != _SMALL else ""
+        return f"{does}, {where}{size}"
 
     def command(self, number: int) -> list[str]:
         return ["sh", "-c", f"echo {number} > changed.txt"] if self.change else ["true"]
@@ -66,8 +70,8 @@ def measure(ground: Ground) -> Section:
     rows: list[Row] = []
     for kind in kinds:
         rows += _rows(kind, _runs(ground, kind, _counts(ground, kind)))
-    for change in (False, True):
-        kind = Kind(change, namespaced=False, files=_LARGE)
+    for change, of_workspace in itertools.product((False, True), ours.kinds()):
+        kind = Kind(change, namespaced=False, files=_LARGE, kind=of_workspace)
         rows += _against_floor(kind, _runs(ground, kind, [_COMPARED] * 3)[_COMPARED])
     notes = [
         (
@@ -153,6 +157,9 @@ def _run(ground: Ground, kind: Kind, steps: int) -> Took:
     # JSON is YAML, and quick to write.
     listed = [{"id": f"S-{number}", "commands": [kind.command(number)]} for number in range(steps)]
     plan.write_text(json.dumps({"plan": {"title": "bench", "steps": listed}}))
+    settings = settings_files.user_file()
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(f'[workspace]\noverlay = "{kind.kind}"\n')
     request = RunRequest(project, plan, sandbox_root=ground.disk / "copies", jobs=1)
     with _floor(ground, kind) as floor, _isolated(kind):
         watch = _Watch(floor, every=max(1, steps // _FLOORS))

@@ -22,69 +22,127 @@ _UNTRACKED = 20
 
 def measure(ground: Ground) -> Section:
     rows: list[Row] = []
+    created: dict[tuple[ours.Kind, int], Measure] = {}
     for files, rounds in ((7_000, 7), (100_000, 3)):
         if ground.quick and files > 7_000:
             continue
-        field = _Field(ground.repository(files), ground.memory / "copies", files)
-        rows += _rows(files, race.run(field.contestants(), 2 if ground.quick else rounds, settle=True))
-        git("worktree", "prune", cwd=field.repository)
+        for kind in ours.kinds():
+            field = _Field(ground.repository(files), ground.memory / "copies", files, kind)
+            times = race.run(field.contestants(), 2 if ground.quick else rounds, settle=True)
+            rows += _rows(files, kind, times)
+            created[kind, files] = Measure("", times["create"].wall_s)
+            field.close()
+    rows += [
+        Row(f"{ours.NAMES[kind]}: growth from 7,000 files", created[kind, files], created[kind, 7_000], limit=1.3)
+        for kind, files in created
+        if files > 7_000
+    ]
     notes = [
         "Wall time, median of 7 rounds (7,000 files) and of 3 (100,000), contestants in turn.",
         (
-            "Ours is the whole of `open_at`, `open_for`, `take` and `create`: find the repository, open the store, "
-            "take the tree as it stands, lay it out with a `.git` of its own."
+            "Ours is the whole of `open_project`, `open_store`, `take_snapshot` and `create`: find the repository, "
+            "open the store, take the tree as it stands, lay it out with a `.git` of its own. From a snapshot is "
+            "`create` alone."
         ),
         (
-            "First use makes the store; later use finds it; warm re-use takes over the workspace of an earlier run. "
-            "Dirty: 1 % of the files modified, otherwise in every round, and 20 untracked. `git worktree add` cannot "
-            "take a dirty tree; its time is that of a clean one."
+            "Overlay: mounted over the base tree, which an earlier workspace laid out; copy: all files are written, "
+            "as where the kernel allows no overlay. The floor is one `mount -t overlay` by a process with mounts of "
+            "its own."
+        ),
+        (
+            "First use makes the store and lays the base out; later use finds both; warm re-use takes over the copy "
+            "of an earlier run. Dirty: 1 % of the files modified, otherwise in every round, and 20 untracked. "
+            "`git worktree add` cannot take a dirty tree; its time is that of a clean one."
         ),
         f"The repository lies on {ground.medium(ground.disk)}, the copies are made on {ground.medium(ground.memory)}.",
     ]
     return Section("workspace: creation", notes, rows)
 
 
-def _rows(files: int, times: dict[str, Spent]) -> list[Row]:
+def _rows(files: int, kind: ours.Kind, times: dict[str, Spent]) -> list[Row]:
     def taken(name: str, label: str | None = None) -> Measure:
         return Measure(name if label is None else label, times[name].wall_s)
 
     worktree = taken("git worktree add")
-    size = f"{files:,} files"
+    what = f"{ours.NAMES[kind]}, {files:,} files"
+    rows = [
+        Row(f"{what}, clean", taken("clean"), worktree, limit=1.0),
+        Row(f"{what}, clean", taken("clean"), taken("cp -a")),
+        Row(f"{what}, clean", taken("clean"), taken("shutil.copytree")),
+        Row(f"{what}, clean, first use", taken("first"), worktree, limit=1.0),
+        Row(f"{what}, dirty", taken("dirty"), worktree, limit=1.0),
+        Row(f"{what}, dirty against clean", taken("dirty"), taken("clean", "ours, clean"), limit=1.3),
+    ]
+    if kind == "off":
+        return [*rows, Row(f"{what}, warm re-use", taken("warm"), taken("clean", "ours, clean"), limit=0.2)]
+    floor = taken("mount", "mount -t overlay")
     return [
-        Row(f"{size}, clean", taken("clean"), worktree, limit=1.0),
-        Row(f"{size}, clean", taken("clean"), taken("cp -a")),
-        Row(f"{size}, clean", taken("clean"), taken("shutil.copytree")),
-        Row(f"{size}, clean, first use", taken("first"), worktree, limit=1.0),
-        Row(f"{size}, warm re-use", taken("warm"), taken("clean", "ours, clean"), limit=0.2),
-        Row(f"{size}, dirty", taken("dirty"), worktree, limit=1.0),
-        Row(f"{size}, dirty against clean", taken("dirty"), taken("clean", "ours, clean"), limit=1.3),
+        *rows,
+        Row(f"{what}, clean, from a snapshot", taken("create"), None, floor, 2.0),
+        Row(f"{what}, dirty, from a snapshot", taken("create dirty"), None, floor, 2.0),
     ]
 
 
 class _Field:
     """Where the contestants of one repository run."""
 
-    def __init__(self, root: Path, copies: Path, files: int) -> None:
-        self.repository, self.copies, self.files = root, copies, files
-        self._aside = root.with_name(root.name + "-own")
+    def __init__(self, root: Path, copies: Path, files: int, kind: ours.Kind) -> None:
+        self.repository, self.copies, self.files, self.kind = root, copies, files, kind
+        self._aside, self._layers = root.with_name(root.name + "-own"), copies.with_name("layers-aside")
         self._edition = 0
         self._made: list[Workspace] = []
+        self._taken: ours.Taken | None = None
         self._ours()
         self._clear()
 
     def contestants(self) -> list[Contestant]:
-        return [
+        contestants = [
             Contestant("clean", self._ours, after=self._clear),
+            Contestant("create", self._create, before=self._take, after=self._clear),
             Contestant("git worktree add", self._worktree, after=self._clear),
             Contestant("dirty", self._ours, before=self._soil, after=self._clean),
-            Contestant("warm", self._ours, before=self._warm, after=self._clear),
             Contestant("cp -a", self._cp, before=self._put_aside, after=self._put_back),
             Contestant("first", self._ours, before=self._put_aside, after=self._put_back),
             Contestant("shutil.copytree", self._copytree, before=self._put_aside, after=self._put_back),
         ]
+        if self.kind == "off":
+            return [*contestants, Contestant("warm", self._ours, before=self._warm, after=self._clear)]
+        return [
+            *contestants,
+            Contestant("create dirty", self._create, before=self._soil_and_take, after=self._clean),
+            Contestant("mount", self._mount, before=self._make_folders, after=self._clear),
+        ]
+
+    def close(self) -> None:
+        """Leave the repository as it was."""
+        self._clear()
+        shutil.rmtree(self.copies)
+        shutil.rmtree(self.repository / OWN_FOLDER)
+        git("worktree", "prune", cwd=self.repository)
 
     def _ours(self) -> None:
-        self._made.append(ours.workspace(self.repository, self.copies))
+        self._made.append(ours.workspace(self.repository, self.copies, self.kind))
+
+    def _take(self) -> None:
+        self._taken = ours.take(self.repository)
+
+    def _create(self) -> None:
+        assert self._taken  # noqa: S101
+        self._made.append(ours.create(self._taken, self.copies, self.kind))
+
+    def _soil_and_take(self) -> None:
+        self._soil()
+        self._take()
+
+    def _make_folders(self) -> None:
+        for name in ("upper", "work", "mounted"):
+            (self.copies / name).mkdir()
+
+    def _mount(self) -> None:
+        (lower,) = self.copies.glob("layers-*/*/files")
+        parts = f"lowerdir={lower},upperdir={self.copies}/upper,workdir={self.copies}/work"
+        command = f"mount -t overlay overlay -o {parts} {self.copies}/mounted"
+        subprocess.run(["unshare", "--mount", "sh", "-c", command], check=True)
 
     def _warm(self) -> None:
         """What a good run leaves: a workspace of the same tree, for the next run to take over."""
@@ -105,10 +163,12 @@ class _Field:
         shutil.copytree(self.repository, self.copies / "tree", symlinks=True)
 
     def _clear(self) -> None:
+        """Remove all but the layers, which an earlier run leaves."""
         while self._made:
-            self._made.pop().close()
-        shutil.rmtree(self.copies)
-        self.copies.mkdir(mode=0o700)
+            ours.dispose(self.repository, self._made.pop())
+        for path in self.copies.iterdir():
+            if not path.name.startswith("layers-"):
+                shutil.rmtree(path)
         shutil.rmtree(self.repository / OWN_FOLDER / "workspaces", ignore_errors=True)
         git("worktree", "prune", cwd=self.repository)
 
@@ -128,10 +188,13 @@ class _Field:
         git("clean", "--quiet", "--force", cwd=self.repository)
 
     def _put_aside(self) -> None:
-        """The engine's folder is no part of what a peer copies."""
+        """The engine's folder is no part of what a peer copies, and first use has no layer."""
         (self.repository / OWN_FOLDER).rename(self._aside)
+        self.copies.rename(self._layers)
+        self.copies.mkdir(mode=0o700)
 
     def _put_back(self) -> None:
         self._clear()
-        shutil.rmtree(self.repository / OWN_FOLDER, ignore_errors=True)
-        self._aside.rename(self.repository / OWN_FOLDER)
+        for folder, aside in ((self.repository / OWN_FOLDER, self._aside), (self.copies, self._layers)):
+            shutil.rmtree(folder, ignore_errors=True)
+            aside.rename(folder)
