@@ -514,6 +514,7 @@ def _condition(tmp_path: Path, patch: str) -> list[str]:
         "{{True: word[0]}}.get({test}, word[-1])",
         "next((letter for letter in word if {test}), word[-1])",
         "word[-(sum(map(ord, text)) // 1000)]",
+        "word[-min(1, max(0, len(text) - 9))]",
     ],
 )
 def test_a_condition_that_only_keeps_a_fix_from_other_inputs_is_named(tmp_path: Path, chosen: str) -> None:

@@ -20,6 +20,7 @@ from reflectloop.verification.probing.observations import AnswerPair, FunctionAn
 from reflectloop.verification.result import ChangedFile
 
 _MOST_VERSIONS = 40
+_MOST_PARTS = 3  # of a call, that are tried in its place
 _MOST_KEYS = 2  # of a table, that a new lookup is tried with
 _LARGEST = 1 << 19
 _LEAST_TESTS = 4  # different inputs of the tests, none of which needs the condition
@@ -140,15 +141,21 @@ def _edits(node: Node, known: frozenset[bytes], *, python: bool) -> Iterator[_Ed
         if pattern is not None:
             yield _Edit(1, pattern.start_byte, pattern.end_byte, b"_ if [1]")
     if node.type in _LOOKUPS and _text(node) not in known:
-        for text in _elements(node):
-            yield _Edit(2, node.start_byte, node.end_byte, b"(%b)" % text)
-        yield from _keyed(node)
+        yield from _lookups(node)
     yield from _calculations(node, known)
     subject = node.child_by_field_name("value") if node.type == "switch_statement" else None
     if subject is not None and _text(subject) not in known:
         cases = [item.child_by_field_name("value") for item in _walk(node) if item.type == "switch_case"]
         for case in [case for case in cases if case is not None][:_MOST_KEYS]:
             yield _Edit(2, subject.start_byte, subject.end_byte, b"(%b)" % (case.text or b""))
+
+
+def _lookups(node: Node) -> Iterator[_Edit]:
+    """Yield an element, a key or an argument in place of a new lookup or call."""
+    for rank, texts in ((2, _elements(node)), (5, _parts(node))):
+        for text in texts:
+            yield _Edit(rank, node.start_byte, node.end_byte, b"(%b)" % text)
+    yield from _keyed(node)
 
 
 def _calculations(node: Node, known: frozenset[bytes]) -> Iterator[_Edit]:
@@ -202,6 +209,20 @@ def _elements(node: Node) -> Iterator[bytes]:
     for item in source.named_children:
         value = item.child_by_field_name("value") if item.type == "pair" else item
         yield (value.text or b"") if value is not None else b""
+
+
+def _parts(node: Node) -> Iterator[bytes]:
+    """Yield the arguments of a call, the value whose method it calls, and the value of which a part is taken."""
+    arguments = node.child_by_field_name("arguments")
+    first = node.named_children[0] if node.named_children else None
+    if arguments is None:
+        cut = first is not None and any(child.type == "slice" for child in node.named_children)
+        yield from [first.text or b""] if cut and first is not None else []
+        return
+    values = [child for child in arguments.named_children if child.type not in ("keyword_argument", "comment")]
+    if first is not None and first.type in ("attribute", "member_expression"):
+        values.append(first.named_children[0])
+    yield from (value.text or b"" for value in values[:_MOST_PARTS])
 
 
 def _keyed(node: Node) -> Iterator[_Edit]:
@@ -281,9 +302,12 @@ def _inputs(seen: Observation) -> list[AnswerPair]:
 def _gained_somewhere(
     seen: Observation, near: Sequence[AnswerPair], answers: Sequence[FunctionAnswer | None]
 ) -> list[AnswerPair]:
-    """Return the inputs that a simpler version mends too: of all, or of those larger than the tests' inputs."""
-    large = [at for at, item in enumerate(near) if item.family == neighbours.GROWN]
-    return _gained(seen, near, answers) or _gained(seen, [near[at] for at in large], [answers[at] for at in large])
+    """Return the inputs that a simpler version mends too: of all, of the larger ones, or of the others."""
+    pairs = list(zip(near, answers, strict=True))
+    large = [pair for pair in pairs if pair[0].family == neighbours.GROWN]
+    rest = [pair for pair in pairs if pair[0].family != neighbours.GROWN]
+    groups = (_gained(seen, *zip(*group, strict=True)) for group in (pairs, large, rest) if group)
+    return next(filter(None, groups), [])
 
 
 def _gained(
