@@ -164,3 +164,21 @@ def test_a_fix_with_other_words_in_such_a_file_passes(odd: Calc) -> None:
     odd.write("calc.py", "def sub(a, b):\n    return a - b\n")
     odd.write("README.rst", "Calc, a calculator\n\n>>> from calc import sub\n>>> sub(5, 1)\n4\n")
     odd.verify("--track", "fix", code=0)
+
+
+@pytest.mark.parametrize(
+    ("source", "test", "judging"),
+    [
+        ('#include "lib.h"\n', '#include "lib.h"\n#include "check.h"\n', {"check.h"}),
+        ('#include "lib.h"\n#include "check.h"\n', '#include "lib.h"\n#include "check.h"\n', set()),
+        ("", '#include "lib.h"\n#include "check.h"\n', set()),  # either may be what is tested
+        ('#include "lib.h"\n', '#include "lib.h"\n', set()),
+    ],
+)
+def test_a_header_that_only_tests_include_beside_the_sources_own_judges(
+    source: str, test: str, judging: set[str]
+) -> None:
+    contents = {"lib.c": source.encode(), "test.c": test.encode(), "lib.h": b"", "check.h": b""}
+    changes = [ChangedFile(path, contents[path], b"new") for path in ("lib.c", "lib.h", "check.h")]
+    read = lambda paths: {path: contents[path] for path in paths if path in contents}  # noqa: E731
+    assert find_test_only_files(changes, contents, read) == judging

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import PurePosixPath
 
+from reflectloop.system.patterns import lazy
 from reflectloop.verification import protected
 from reflectloop.verification.result import ChangedFile
 from reflectloop.verification.tools import javascript
@@ -18,18 +19,37 @@ _IMPORTS = (".py", *javascript.ENDINGS)
 _MANIFESTS = frozenset(("pyproject.toml", "setup.cfg", "MANIFEST.in", "package.json", "Cargo.toml", "Makefile"))
 _DOCUMENTS = (".md", ".rst", ".txt", ".adoc")
 _JUDGING = frozenset(("test", "fixture", "hook", "snapshot"))
+_HEADERS = (".h", ".hh", ".hpp")
+_C_SOURCES = (*_HEADERS, ".c", ".cc", ".cpp", ".cxx")
+_INCLUDED = lazy(rb"^[ \t]*#[ \t]*include[ \t]*\"(?:[^\"\n]*/)?([^\"/\n]+)\"", re.MULTILINE)
 _MOST_READ = 5000  # files that are searched for names
 
 
 def find_test_only_files(changes: Iterable[ChangedFile], base: Collection[str], read: Read) -> frozenset[str]:
     """Return changed files that tests of base use and no other file of base does: data, and code beside packages."""
     changed = [change.path for change in changes if change.before is not None and protected.guard(change.path) is None]
+    headers = _headers_of_tests([path for path in changed if path.endswith(_HEADERS)], base, read)
     candidates = [path for path in changed if _may_be_expected(path, base)]
     if not candidates:
-        return frozenset()
+        return headers
     named = [path for path in base if path.endswith(_IMPORTS) or PurePosixPath(path).name in _MANIFESTS]
     contents = read(sorted(named, key=lambda path: not _judges(path))[:_MOST_READ])
-    return frozenset(path for path in candidates if _only_tests_use(path, contents))
+    return headers | {path for path in candidates if _only_tests_use(path, contents)}
+
+
+def _headers_of_tests(changed: Collection[str], base: Collection[str], read: Read) -> frozenset[str]:
+    """Return the headers of C that only tests include, beside one that sources include too: frameworks of tests."""
+    if not changed:
+        return frozenset()
+    contents = read([path for path in base if path.endswith(_C_SOURCES)][:_MOST_READ])
+    included = {path: {name.decode() for name in _INCLUDED.findall(data)} for path, data in contents.items()}
+    of_sources = {name for path, names in included.items() if not _judges(path) for name in names}
+
+    def is_framework(path: str) -> bool:
+        users = [names for other, names in included.items() if other != path and PurePosixPath(path).name in names]
+        return bool(users) and all(names & of_sources for names in users)
+
+    return frozenset(path for path in changed if PurePosixPath(path).name not in of_sources and is_framework(path))
 
 
 def _may_be_expected(path: str, base: Collection[str]) -> bool:
