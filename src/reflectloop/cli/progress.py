@@ -128,7 +128,7 @@ class Terminal(PlainProgress):
         super().__init__()
         self.console, self.clock = console, clock
         self.running: dict[str, _Running] = {}
-        self.check: RunningCheck | None = None
+        self.checks: dict[int, RunningCheck] = {}  # those that run, by number; some run side by side
         self.lines: deque[str] = deque(maxlen=_SHOWN)
         self.partial = b""
         self.idle = self._begin(PREPARING)
@@ -172,13 +172,16 @@ class Terminal(PlainProgress):
         self._forget_output()
 
     def check_started(self, run: RunningCheck) -> None:
-        self.check, self.idle = run, self._begin(run.title)
+        self.checks[run.number] = run
+        self.idle = self._begin(run.title)
         self._forget_output()
 
     def check_ended(self, run: RunningCheck, summary: str, duration_ms: int, *, ok: bool) -> None:
         super().check_ended(run, summary, duration_ms, ok=ok)
-        self.check, self.idle = None, self._begin(NEXT_RUN)
-        self._forget_output()
+        self.checks.pop(run.number, None)
+        if not self.checks:
+            self.idle = self._begin(NEXT_RUN)
+            self._forget_output()
 
     def _forget_output(self) -> None:
         self.lines.clear()
@@ -211,5 +214,6 @@ class Terminal(PlainProgress):
     def status(self) -> str:
         """Return a line about the check that runs, or about the work between two checks."""
         passed = self.clock() - self.idle.since
-        facts = self.check.facts(passed) if self.check else [self.idle.words, duration(passed)]
+        running = list(self.checks.values())
+        facts = running[-1].facts(passed) if running else [self.idle.words, duration(passed)]
         return secrets.current_detector().redact(", ".join(languages.line(fact) for fact in facts))

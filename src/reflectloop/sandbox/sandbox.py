@@ -7,6 +7,7 @@ import dataclasses
 import errno
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -92,6 +93,7 @@ class Box:
     sealed: Callable[[], Sequence[tuple[Path, Path]]] = tuple  # paths in the workspace to mount read-only, and sources
     own_tools: bool = True  # True if the project's own environments come first in PATH
     let_in: Callable[[Door], None] = Door.open  # called when the command is ready to start
+    aside: Callable[[], AbstractContextManager[None]] = nullcontext  # entered while a command runs
     _count: int = field(default=0, init=False)
     _mounted: MountTable | None = field(default=None, init=False)  # the table behind `_mount_argv`
     _mount_argv: list[str] = field(default_factory=list, init=False)
@@ -166,7 +168,8 @@ class Box:
         recorder = Recorder(spec.log, self.log_cap, show=spec.show, look=spec.look, apart=spec.apart, joined=spec.merge)
         try:
             tunnel = self._tunnel(spec)
-            ended = self._watch(argv, spec, tunnel.environment(env) if tunnel else env, recorder, tunnel)
+            with self.aside():
+                ended = self._watch(argv, spec, tunnel.environment(env) if tunnel else env, recorder, tunnel)
         except OSError as fault:
             if fault.errno not in (errno.E2BIG, errno.ENOEXEC, errno.EACCES):
                 raise

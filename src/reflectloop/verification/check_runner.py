@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 import reflectloop
+from reflectloop.errors import Interrupted
 from reflectloop.sandbox import editable_installs
 from reflectloop.sandbox.mounts import TEMP
 from reflectloop.sandbox.sandbox import Box, SandboxCommand
@@ -322,6 +323,8 @@ class CheckRunner:
             done = box.run(order)
         finally:
             events = watch.close()
+        if done.cancelled:
+            raise Interrupted("the verification was stopped", next_step="reflectloop verify")
         if self._tampering.is_unwatchable(check, tree, watch, events):
             return self._run(box, tree, check, words, only, limit_s, extras)
         if extras and check.kind == "test":
@@ -346,7 +349,7 @@ class CheckRunner:
             why = f"did nothing for {box.idle_s:g} s" if done.idle else f"did not end within {order.timeout_s:g} s"
             earlier = self._orders.get((check.name, *only), ())
             result = _with_hanging_test(result, why, hanging_test(log_text, run.counter.done, earlier))
-        ended = not (done.timed_out or done.idle or done.cancelled)
+        ended = not (done.timed_out or done.idle)
         result = self._tampering.judge(check, tree, watch, events, result, ended=ended)
         result = self._ids.clean(result)
         if result.tests:

@@ -15,6 +15,7 @@ from reflectloop.sandbox.isolation import IsolationLevel
 from reflectloop.sandbox.limits import Limiter
 from reflectloop.sandbox.sandbox import Box
 from reflectloop.trust import signing
+from reflectloop.verification.strands import Strands
 from reflectloop.verification.tree_builder import TreeBuilder
 from reflectloop.workspace import checkout, workspace_registry
 from reflectloop.workspace.project import Project
@@ -49,6 +50,7 @@ class WorkspaceFactory:
     root: Path
     commit: str
     beside: Mapping[Path, Path] = field(default_factory=dict)  # further project files to carry
+    strands: Strands = field(default_factory=Strands)
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(_FIRST_NUMBER))
 
     @contextmanager
@@ -80,7 +82,8 @@ class WorkspaceFactory:
                 layers_root=self.root,
             )
             limiter = limits.limiter_for(self.wall, space.folder.name, self.settings.box)
-            box = Box.by(self.settings, space, self.caller, self.wall, limiter)
+            box = Box.by(self.settings, space, self.caller, self.wall, limiter, self.strands.cancel)
+            box.aside = self.strands.aside
             box.marked = False
             box.env = {"PYTHONHASHSEED": hash_seed(), **self._without_user_site()}
             yield box

@@ -183,10 +183,19 @@ class SealedVerification:
         if not self.case.checks:
             return []
         self._limits = {name: self.runs.time_limit(ran.result) for name, ran in before.items()}
-        after = self._run(self.tree, self.case.checks, "on base + patch, sealed")
+        missing = [check.name for check in self.case.checks if self._is_missing(check, before[check.name])]
+        checks = [check for check in self.case.checks if check.name not in missing]
+        after = self._run(self.tree, checks, "on base + patch, sealed") if checks else {}
+        after |= {name: before[name] for name in missing}
+        self.runs.expected_runs -= len(missing)
         judged = [self._judged(check, before[check.name], after[check.name]) for check in self.case.checks]
         answered = any(item.check.kind == "test" and _some_pass(item.sealed) for item in judged)
         return [self._left_out_if_useless(item) for item in judged] if answered else judged
+
+    def _is_missing(self, check: DetectedCheck, on_base: CheckRun) -> bool:
+        """Return True for a linter that is not installed, and need not be: a second run would find it missing too."""
+        optional = check.kind in FINDING_KINDS and check.name not in self.case.required and not self.case.has_setup
+        return optional and on_base.result.type == "tool_missing"
 
     def _left_out_if_useless(self, judged: CheckComparison) -> CheckComparison:
         """Leave out a build or a linter that gives no result on base either, since tests judge the change."""
@@ -340,8 +349,10 @@ class SealedVerification:
 
     def _judge_patch_tests(self, judged: CheckComparison, files: Sequence[str]) -> PatchTests:
         check = judged.check
-        now = self._own_run(self.with_tests, check, "tests of the patch, on base + patch", files)
-        before = self._own_run(self.laid.base_with_tests, check, "tests of the patch, on base", files)
+        now, before = self.runs.ground.strands.beside(
+            lambda: self._own_run(self.with_tests, check, "tests of the patch, on base + patch", files),
+            lambda: self._own_run(self.laid.base_with_tests, check, "tests of the patch, on base", files),
+        )
         known = judged.base.tests if judged.base else {}
         failing = [name for name, outcome in now.tests.items() if outcome in _RED and known.get(name) not in _RED]
         if failing:

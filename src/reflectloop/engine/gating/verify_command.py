@@ -428,6 +428,7 @@ def judge(
     """The sealed verdict on one change."""
     from reflectloop.sandbox import editable_installs  # noqa: PLC0415
     from reflectloop.system import cgroup  # noqa: PLC0415
+    from reflectloop.verification import strands  # noqa: PLC0415
     from reflectloop.verification.check_runner import CheckRunner  # noqa: PLC0415
     from reflectloop.verification.fresh_workspaces import WorkspaceFactory  # noqa: PLC0415
     from reflectloop.verification.sealed import SealedVerification  # noqa: PLC0415
@@ -440,6 +441,8 @@ def judge(
     ground = WorkspaceFactory(
         stage.name, stage.project, stage.trees, stage.settings, stage.wall, stage.caller, stage.root, commit, beside
     )
+    if stage.wall.level is Isolation.FULL:  # commands side by side share neither network nor temporary files
+        ground.strands.width = strands.cores()
     runs = CheckRunner(
         ground,
         stage.cache / "verify",

@@ -74,14 +74,25 @@ def examine(case: ProbeInput) -> ProbeReport:
     report = ProbeReport(functions=change.functions)
     report.notes += [f"{text}: not read, so its functions are not probed" for text in change.unread]
     report.notes += [f"[verify] {name} is switched off" for name in _SWITCHES if not getattr(case.settings, name)]
-    if case.settings.sabotage and case.is_fix and change.functions:
-        _find_unproven(case, suites, change, report)
+    sabotaged = ProbeReport()
     records = (case.settings.replay or case.settings.neighbours) and change.functions
-    if case.settings.second_run or records:
-        probed: set[ChangedFunction] = set()
-        reasons: dict[ChangedFunction, str] = {}
-        for suite in suites:
+    probed: set[ChangedFunction] = set()
+    reasons: dict[ChangedFunction, str] = {}
+
+    def break_functions() -> None:
+        if case.settings.sabotage and case.is_fix and change.functions:
+            _find_unproven(case, suites, change, sabotaged)
+
+    def probe_suites() -> None:
+        for suite in suites if case.settings.second_run or records else ():
             _probe_suite(case, suite, change.functions, report, probed, reasons)
+
+    before = len(report.notes)
+    case.runs.ground.strands.beside(break_functions, probe_suites)
+    report.notes[before:before] = sabotaged.notes
+    report.independent |= sabotaged.independent
+    report.unproven |= sabotaged.unproven
+    if case.settings.second_run or records:
         if case.settings.replay and change.functions:
             report.notes.append(summary(change.functions, probed, reasons, "outside of the test runner"))
         if case.settings.neighbours and (report.recording.calls or report.recording.paths):

@@ -1,0 +1,69 @@
+"""Let independent parts of one verification run side by side where the machine has cores for them."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from reflectloop.system.process import Cancel
+
+Result = TypeVar("Result")
+
+
+def cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+@dataclass
+class Strands:
+    """Runs parts of a verification as strands, each in a thread.
+
+    Only commands in boxes run at the same time. The engine itself takes turns, so that its state needs no other lock.
+    `width` is the number of commands that may run at once; with one, the parts run one after the other.
+    """
+
+    width: int = 1
+    cancel: Cancel | None = None  # ends the commands of all strands, while there are several
+    _turn: threading.Lock = field(default_factory=threading.Lock)
+
+    def beside(self, first: Callable[[], Result], second: Callable[[], Result]) -> tuple[Result, Result]:
+        """Run two parts that do not depend on each other, and return both results; parts of a strand run in order."""
+        if self.width == 1 or self.cancel:
+            return first(), second()
+        self.cancel = Cancel()
+        try:
+            with ThreadPoolExecutor(1, thread_name_prefix="strand") as pool:
+                try:
+                    with self._turn:
+                        other = pool.submit(copy_context().run, self._in_turn, second)
+                        result = first()  # in this thread, which signals interrupt
+                    return result, other.result()
+                except BaseException:
+                    self.cancel.set()
+                    raise
+        finally:
+            self.cancel.close()
+            self.cancel = None
+
+    def _in_turn(self, part: Callable[[], Result]) -> Result:
+        with self._turn:
+            return part()
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Let another strand have its turn while a command runs."""
+        if not self.cancel:
+            yield
+            return
+        self._turn.release()
+        try:
+            yield
+        finally:
+            self._turn.acquire()
