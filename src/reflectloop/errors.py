@@ -205,7 +205,7 @@ class NotJudged(MachineFault):
     code, exit_code, when = (
         "NOT_JUDGED",
         53,
-        "no check could judge the change: there is none, or it gave no result on the base either",
+        "no check could judge the change: there is none, it gave no result on the base either, or `--quick` ran a part",
     )
 
 

@@ -62,6 +62,9 @@ def _check_options(patch: Path | None, branch: str | None, *, worktree: bool) ->
     help="Refuse the change if fewer of these faults are noticed.",
 )
 @click.option("--session", metavar="NAME|latest", help="Compare with the start of an agent's session.")
+@click.option(
+    "--quick", is_flag=True, help="Run only the tests that depend on the change: a provisional answer, never PASS."
+)
 @click.option("--fresh", is_flag=True, help="Run everything, even if this very change was proven before.")
 @click.option("--junit", type=_FILE, metavar="FILE", help="Also write the verdict as JUnit XML.")
 @click.option("--sarif", type=_FILE, metavar="FILE", help="Also write the findings as SARIF.")
@@ -78,6 +81,7 @@ def verify(
     strength: bool,
     strength_min: int | None,
     session: str | None,
+    quick: bool,
     fresh: bool,
     junit: Path | None,
     sarif: Path | None,
@@ -96,6 +100,8 @@ def verify(
     _check_options(patch, branch, worktree=worktree)
     if session and (base or patch or branch):
         raise click.UsageError("--session has its own base: leave --base, --patch and --branch out.")
+    if quick and (strength or strength_min is not None):
+        raise click.UsageError("--quick stops before --strength is measured: leave one of them out.")
     with showing_start("verifying"):
         from reflectloop.cli import verifying
 
@@ -117,6 +123,7 @@ def verify(
             least,
             session,
             fresh=fresh or junit is not None or sarif is not None,
+            quick=quick,
         ),
         junit,
         sarif,

@@ -100,7 +100,7 @@ def _outcome_lines(verdict: Verdict) -> Iterator[Note]:
         OutcomeWord.PASS: "",
         OutcomeWord.REVIEW: f": {count} finding{'s' if count > 1 else ''} for a person to approve",
         OutcomeWord.REFUSED: "",
-        OutcomeWord.NOT_JUDGED: ": no check could judge the change",
+        OutcomeWord.NOT_JUDGED: ": provisional" if verdict.provisional else ": no check could judge the change",
     }[word]
     yield Note(f"{paint(_COLOURS[word], str(word))}{explained}")
     for reason in sorted(verdict.reasons, key=lambda reason: bool(reason.finding))[:_MOST]:

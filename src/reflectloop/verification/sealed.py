@@ -384,7 +384,7 @@ class SealedVerification:
         """Run the tests of these files, or the whole check if there are none or the tool finds no test in them."""
         if not files:
             return self._whole(tree, check, description)
-        only = {check.name: [_within(path, check.cwd) for path in files]}
+        only = {check.name: [within(path, check.cwd) for path in files]}
         result = self._run(tree, [*self._builds(check), check], description, only)[check.name].result
         return self._whole(tree, check, f"{description}, whole") if result.type == "no_tests" else result
 
@@ -600,5 +600,6 @@ def _passes(result: VerificationResult, name: str) -> bool:
     return result.tests[name] == "passed" if name in result.tests else result.ok
 
 
-def _within(path: str, folder: str) -> str:
+def within(path: str, folder: str) -> str:
+    """Return a path as a check in this folder names it."""
     return path if folder in (".", "") else path.removeprefix(f"{folder.rstrip('/')}/")

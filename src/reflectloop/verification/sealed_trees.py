@@ -54,6 +54,7 @@ class VerificationInput:
     doubts: Sequence[str] = ()  # possible secrets in the added lines, and files that run by themselves
     strength: int | None = None  # the least percentage of mutants that tests must notice; None: not measured
     approved: Mapping[str, str] = field(default_factory=dict)  # by finding id: who approved it, and why
+    quick: bool = False  # stop at the tests that depend on the change
 
 
 @dataclass(frozen=True)

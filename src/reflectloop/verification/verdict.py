@@ -88,6 +88,20 @@ class StrengthReport(NamedTuple):
         return f"{self.noticed} of {self.total} mutants noticed"
 
 
+class Provisional(NamedTuple):
+    """The part of the tests that a provisional verdict rests on."""
+
+    files: tuple[str, ...]  # the test files that ran; empty if every test did
+    unknown: str = ""  # why it is not known which tests depend on the change
+
+    @property
+    def text(self) -> str:
+        if not self.files:
+            why = self.unknown or "the test runner cannot be told which files to run"
+            return f"provisional: every test ran, since {why}; the verdict needs all checks and probing"
+        return f"provisional: only test files that import what changed ran ({len(self.files)}); the verdict needs all"
+
+
 class Verdict(NamedTuple):
     """The decision about a change, with its evidence."""
 
@@ -108,6 +122,7 @@ class Verdict(NamedTuple):
     approved: tuple[ApprovedReason, ...] = ()
     strength: StrengthReport | None = None  # if it was asked for
     switched_off: tuple[str, ...] = ()  # parts that the settings leave out
+    provisional: Provisional | None = None  # if only the tests that depend on the change ran
 
     @property
     def outcome(self) -> OutcomeWord:

@@ -99,7 +99,7 @@ class BackgroundVerification:
         every = sorted((self.folders.own / "verifications").glob("*/receipt.json"), key=lambda path: path.parent.name)
         for path in reversed(every):
             receipt = read_json(path)
-            if receipt.get("base_tree") != base or receipt.get("tree") != tree:
+            if receipt.get("base_tree") != base or receipt.get("tree") != tree or receipt.get("provisional"):
                 continue
             if not self._is_authentic(path, base, tree):
                 continue

@@ -82,6 +82,7 @@ class VerifyRequest:
     strength: int | None = None  # the least percentage of noticed mutants; None: not measured
     session: str | None = None  # an agent's session, whose start is the base
     fresh: bool = True  # run everything, even if the same change was proven before
+    quick: bool = False  # stop at the tests that depend on the change
     caller: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
 
@@ -332,6 +333,7 @@ class Verification:
             doubts=(*self.doubts, *self.unjudged, *self._runs_by_itself(sides)),
             strength=self.request.strength,
             approved=self.approvals.known(sides.base, sides.head),
+            quick=self.request.quick,
         )
 
     def _installed(self, sides: BaseAndHead) -> tuple[str, ...]:
@@ -431,6 +433,7 @@ def judge(
     from reflectloop.verification import strands  # noqa: PLC0415
     from reflectloop.verification.check_runner import CheckRunner  # noqa: PLC0415
     from reflectloop.verification.fresh_workspaces import WorkspaceFactory  # noqa: PLC0415
+    from reflectloop.verification.quick import QuickVerification  # noqa: PLC0415
     from reflectloop.verification.sealed import SealedVerification  # noqa: PLC0415
 
     if case.checks or case.named:
@@ -454,7 +457,7 @@ def judge(
         _expected_runs(stage.trees, case),
         notes=notes,
     )
-    sealed = SealedVerification(case, runs, chain, plan_hash)
+    sealed = (QuickVerification if case.quick else SealedVerification)(case, runs, chain, plan_hash)
     if stage.settings.verify.setup:
         runs.carried = _SetUp(ground, stage, case.base)
     elif not stage.wall.mounted:
@@ -548,7 +551,7 @@ def as_error(verdict: Verdict, run_id: str) -> ReflectloopError | None:
         decisions.GateReason(reason.decision, "sealed", reason.text, finding=reason.finding, unjudged=reason.unjudged)
         for reason in verdict.reasons
     ]
-    next_step = next_command.after_verdict(verdict.outcome, run_id)
+    next_step = "reflectloop verify" if verdict.provisional else next_command.after_verdict(verdict.outcome, run_id)
     return decisions.as_error(decisions.make_ruling(Gate.PROOF, reasons), next_step)
 
 
@@ -559,6 +562,7 @@ def as_data(verdict: Verdict) -> dict[str, Any]:
         "decision": str(verdict.decision),
         "outcome": str(verdict.outcome),
         "level": verdict.level,
+        "provisional": verdict.provisional._asdict() if verdict.provisional else None,
         "track": str(verdict.track) if verdict.track else None,
         "reasons": [_reason_data(reason) for reason in verdict.reasons],
         "approved": [{**_reason_data(item.reason), "approval": item.approval} for item in verdict.approved],
@@ -624,6 +628,7 @@ def about(verdict: Verdict, run_id: str, plan_hash: str | None) -> dict[str, Any
         "outcome": str(verdict.outcome),
         "approvals": [approval_data(item) for item in verdict.approved],
         "level": verdict.level,
+        "provisional": bool(verdict.provisional),
         "track": str(verdict.track) if verdict.track else None,
         "base_tree": verdict.base_tree,
         "tree": verdict.tree,
