@@ -160,6 +160,9 @@ def test_a_signed_record_of_another_session_is_not_believed(agent: Agent) -> Non
 
 def test_tests_that_were_red_before_are_pointed_out_once(agent: Agent) -> None:
     agent.repo.write("calc.py", "def one():\n    return 0\n")
+    agent.repo.write(
+        "test_calc.py", TEST + "\n    def test_callable(self):\n        self.assertTrue(callable(calc.one))\n"
+    )
     agent.repo.commit("a bug")
     agent.send("SessionStart")
     agent.repo.write("calc.py", "def one():\n    return 3\n")
