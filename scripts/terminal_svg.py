@@ -119,6 +119,7 @@ def colour(line: str) -> str:
 
 
 def main() -> None:
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # on one core, the lines always have the same order
     target = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "terminal.svg"
     with tempfile.TemporaryDirectory() as folder:
         target.write_text(draw(record(Path(folder))))

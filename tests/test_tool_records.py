@@ -46,6 +46,7 @@ TEXTS = {
     "tasty": "All 1 tests passed (0.00s)\n",
     "unittest": "test_adds (test_sum.T) ... ok\n\nRan 1 test in 0.001s\n\nOK\n",
     "unity": "/p/test_sum.c:7:test_adds:PASS\n\n-----------------------\n1 Tests 0 Failures 0 Ignored \nOK\n",
+    "uvu": "index.js\n• • •   (1 / 1)\n\n  Total:     1\n  Passed:    1\n  Skipped:   0\n  Duration:  0.50ms\n",
     "vitest": " ✓ sum.test.ts > adds 1ms\n\n Test Files  1 passed (1)\n      Tests  1 passed (1)\n",
     "xctest": "Test Case 'Sum.adds' passed (0.001 seconds)\n\t Executed 1 test, with 0 failures\n",
 }
