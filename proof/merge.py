@@ -89,6 +89,8 @@ class MergeStory:
         with (self.project / "reflectloop.toml").open("a") as file:
             file.write(f'[roles]\nexecutor = "script"\n[agents.script]\nfile = "{script}"\n')
             file.write('[autoloop]\napply = "branch"\n')
+        for words in (("user.name", "p"), ("user.email", "p@localhost")):  # the queue commits as the user
+            stage.sh(self.project, "git", "config", *words)
         stage.sh(self.project, "git", "add", "-A")
         stage.sh(self.project, "git", "commit", "-q", "-m", "as the changes find it")
         self.names = {self._submit(task): task for task in self.tasks}
