@@ -190,6 +190,7 @@ def _keep_times(repo: Path) -> None:
     [
         lambda repo: (repo / "a.txt").unlink(),
         lambda repo: shutil.rmtree(repo / "src" / "deep"),
+        lambda repo: (repo / ".gitignore").rename(repo / "ignored.txt"),  # a file that git reads
         _remove_and_make_again,
         _rename_folders,
         _link,

@@ -81,6 +81,8 @@ def _refuse_special(folder: tree_walk.Folder, entry: os.DirEntry[str]) -> None:
     if entry.name not in _READ_BY_GIT and ".git" not in path.split("/"):
         return
     status = entry.stat(follow_symlinks=False)
+    if stat.S_ISCHR(status.st_mode) and status.st_rdev == 0:
+        return  # nothing opens such a device; in the upper layer of a workspace it stands for a deleted file
     if not stat.S_ISSOCK(status.st_mode):  # a socket cannot be opened, so git does not block
         name = files.display(path)
         kind = beneath.kind_of(status)
