@@ -119,6 +119,11 @@ class MergeStory:
         text = self.stage.sh(self.project, "git", "log", "--reverse", "--format=%H %s", f"HEAD..{BRANCH}")
         return [(line.split()[0], line.split()[1]) for line in text.splitlines()]
 
+    def user_files(self) -> str:
+        """Return the state of the user's branch and files; lessons below `.reflectloop` are shown, to be committed."""
+        place = ("--", ".", ":!.reflectloop")
+        return self.stage.sh(self.project, "git", "status", "--porcelain", "--branch", *place)
+
     def is_green(self, commit: str) -> bool:
         place = self.stage.folder / "checkout"
         self.stage.sh(self.project, "git", "worktree", "add", "-q", "--detach", str(place), commit)
@@ -133,9 +138,9 @@ def main() -> None:
     paper = Paper("merge", ABOUT)
     with tempfile.TemporaryDirectory(dir=os.environ.get("PROOF_FOLDER"), ignore_cleanup_errors=True) as folder:
         story = MergeStory(Stage(Path(folder).resolve()))
-        before = story.stage.sh(story.project, "git", "status", "--porcelain", "--branch")
+        before = story.user_files()
         story.stage.loop(story.project, "autoloop", "start", "--foreground", "--drain")
-        after = story.stage.sh(story.project, "git", "status", "--porcelain", "--branch")
+        after = story.user_files()
         _judge(paper, story)
         paper.claim("the user's branch and files stay as they are", after.strip(), holds=before == after)
     paper.write()
