@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflectloop.artifacts import edited_views, next_command
-from reflectloop.errors import InvalidInput, NothingToDo, StateDamaged
+from reflectloop.errors import InvalidInput, NothingToDo
 from reflectloop.state import events, latch
 from reflectloop.state.fold import RunState, Task, TaskKind
 from reflectloop.state.transitions import TaskState
@@ -102,8 +102,8 @@ def _cost(folders: Folders, task: Task) -> dict[str, Any] | None:
 
 def _verification_data(folder: RunFolder) -> dict[str, Any]:
     """Return what became of a verification; one that was interrupted has no outcome."""
-    receipt = _read_json(folder.path / "receipt.json")
-    gated = _read_json(folder.path / "gates.json")
+    receipt = files.read_record(folder.path / "receipt.json")
+    gated = files.read_record(folder.path / "gates.json")
     return {
         "run_id": folder.run_id,
         "command": "gate" if gated else "verify",
@@ -117,28 +117,16 @@ def _verification_data(folder: RunFolder) -> dict[str, Any]:
     }
 
 
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as fault:
-        raise StateDamaged(
-            f"{path} cannot be read: {fault}", next_step=f"look at {path}, or remove its folder"
-        ) from fault
-    return content if isinstance(content, dict) else {}
-
-
 def verification(start: Path, name: str | None) -> dict[str, Any] | None:
     """Return a verification in full: its verdict, or its gates, and its logs. None if the name is not one of these."""
     folder = open_project_dirs(start).find_verification(name)
     if folder is None:
         return None
-    verdict = _read_json(folder.path / "verdict.json")
+    verdict = files.read_record(folder.path / "verdict.json")
     return {
         **_verification_data(folder),
         "verdict": verdict.get("data"),
-        "gates": _read_json(folder.path / "gates.json") or None,
+        "gates": files.read_record(folder.path / "gates.json") or None,
         "folder": str(folder.path),
         "logs": [str(path) for path in _logs_of(folder)],
     }
@@ -294,7 +282,7 @@ def logs(start: Path, name: str | None, step: str | None) -> list[Path]:
 
 def _logs_of(folder: RunFolder) -> list[Path]:
     """Return the logs, oldest first; of a verification also those of earlier ones whose results it used again."""
-    data = _read_json(folder.path / "verdict.json").get("data") or {}
+    data = files.read_record(folder.path / "verdict.json").get("data") or {}
     results = [check[side] for check in data.get("checks", ()) for side in ("base", "sealed")]
     results += [tests[side] for tests in data.get("own_tests", ()) for side in ("on_base", "on_patch")]
     used = {Path(result["log_path"]) for result in results if result and result.get("log_path")}

@@ -1,4 +1,4 @@
-"""Writes files atomically, reports a full disk as NO_SPACE, and makes file names printable."""
+"""Writes files atomically, reads records, reports a full disk as NO_SPACE, and makes file names printable."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from reflectloop.errors import NoSpace
+from reflectloop.errors import NoSpace, StateDamaged
 from reflectloop.system import tree_walk
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
@@ -52,6 +52,19 @@ def room_left(path: Path) -> Iterator[None]:
             where = fault.filename or path
             raise NoSpace(f"cannot write {where}: {os.strerror(fault.errno or 0).lower()}") from fault
         raise
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """Return a JSON object that the engine wrote; empty if there is no such file. A damaged one raises."""
+    try:
+        content = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as fault:
+        raise StateDamaged(
+            f"{path} cannot be read: {fault}", next_step=f"look at {path}, or remove its folder"
+        ) from fault
+    return content if isinstance(content, dict) else {}
 
 
 def is_full(path: Path) -> bool:

@@ -13,11 +13,11 @@ from reflectloop.engine.brief import contract, sizes
 from reflectloop.engine.brief.history import TaskRecords
 from reflectloop.engine.brief.model import BriefTicket, CurrentStep, LastVerification, Position
 from reflectloop.engine.steps import attempt_history, prompts
-from reflectloop.errors import StateDamaged
 from reflectloop.plan.model import Plan, Step, command_text
 from reflectloop.state import latch
 from reflectloop.state.fold import RunState, StepState, Task
 from reflectloop.state.transitions import TaskState
+from reflectloop.system import files
 from reflectloop.system.git import GitFailed
 from reflectloop.terms import OutcomeWord
 from reflectloop.workspace.folders import Folders
@@ -146,7 +146,7 @@ def _verified(newest: LastVerification | None) -> tuple[str, ...]:
 def _verification(folders: Folders, tokens: int) -> LastVerification | None:
     """Return the newest verification, if no run is newer."""
     folder = folders.find_verification(None)
-    receipt = _read(folder.path / "receipt.json") if folder else {}
+    receipt = files.read_record(folder.path / "receipt.json") if folder else {}
     if folder is None or not receipt:
         return None
     reasons = [prompts.one_line(str(reason), _LINE) for reason in receipt.get("reasons", ())]
@@ -156,18 +156,6 @@ def _verification(folders: Folders, tokens: int) -> LastVerification | None:
 
 def _fitting(lines: Sequence[str], tokens: int) -> tuple[str, ...]:
     return sizes.first_that_fit(lines, tokens, str)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as fault:
-        raise StateDamaged(
-            f"{path} cannot be read: {fault}", next_step=f"look at {path}, or remove its folder"
-        ) from fault
-    return content if isinstance(content, dict) else {}
 
 
 def _changed(folders: Folders, run: RunState) -> list[str]:
