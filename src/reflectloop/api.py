@@ -18,7 +18,7 @@ from reflectloop.commands import apply_run, task_status
 from reflectloop.commands import scan as scans
 from reflectloop.commands.apply_run import ApplyResult
 from reflectloop.commands.scan import LocatedSecret, ScanReport
-from reflectloop.engine.gating import gate_command, verify_command
+from reflectloop.engine.gating import gate_command, verdict_export, verify_command
 from reflectloop.engine.gating.gate_command import GateInput
 from reflectloop.engine.gating.verify_command import VerifyRequest
 from reflectloop.engine.pipeline import run as run_request
@@ -229,7 +229,7 @@ def verify(
         reasons=tuple(f"{reason.decision} {reason.text}" for reason in verdict.reasons),
         receipt=outcome.folder / "receipt.json",
         warnings=tuple(outcome.envelope.warnings),
-        data=verify_command.as_data(verdict),
+        data=verdict_export.as_data(verdict),
         error=outcome.error,
     )
 

@@ -56,7 +56,7 @@ def verify(request: VerifyRequest, junit: Path | None, sarif: Path | None) -> An
         Note(_evidence_line(verdict, outcome.envelope.isolation)),
         Note(f"{paint('dim', 'next:')} {outcome.envelope.next}"),
     )
-    return Answer(verify_command.as_data(verdict), lines, envelope=outcome.envelope, error=outcome.error)
+    return Answer(verdict_export.as_data(verdict), lines, envelope=outcome.envelope, error=outcome.error)
 
 
 def gate(request: VerifyRequest, contract: Path, report: Path | None) -> Answer:

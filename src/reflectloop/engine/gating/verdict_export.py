@@ -1,4 +1,4 @@
-"""A verdict for other readers: JUnit XML, SARIF, and why checks gave no result."""
+"""A verdict for other readers: JSON, the facts of a receipt, JUnit XML, SARIF, and why checks gave no result."""
 
 from __future__ import annotations
 
@@ -7,15 +7,101 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import reflectloop
+from reflectloop import secrets
 from reflectloop.diagnosis.log_diagnosis import CheckFault, fault_of
 from reflectloop.engine.run import junit_sarif
+from reflectloop.system import clock
 from reflectloop.terms import OutcomeWord, one_line
 from reflectloop.verification.compare import NO_ANSWER
 from reflectloop.verification.result import TamperFinding, VerificationResult
-from reflectloop.verification.verdict import CheckComparison, Verdict
+from reflectloop.verification.verdict import ApprovedReason, CheckComparison, Verdict, VerdictReason
 
 _LEVELS = {"weakening": "error", "suspect": "warning", "note": "note"}
 _MOST_FAILURES = 3
+
+
+def as_data(verdict: Verdict) -> dict[str, Any]:
+    """Return the verdict as `verify --json` prints it."""
+    return {
+        "decision": str(verdict.decision),
+        "outcome": str(verdict.outcome),
+        "level": verdict.level,
+        "provisional": verdict.provisional._asdict() if verdict.provisional else None,
+        "track": str(verdict.track) if verdict.track else None,
+        "reasons": [_reason_data(reason) for reason in verdict.reasons],
+        "approved": [{**_reason_data(item.reason), "approval": item.approval} for item in verdict.approved],
+        "findings": [finding._asdict() for finding in verdict.findings],
+        "faults": [fault._asdict() for fault in check_faults(verdict)],
+        "comparison": {name: list(names) for name, names in verdict.comparison._asdict().items()},
+        "checks": [
+            {
+                "name": compared.check.name,
+                "kind": compared.check.kind,
+                "why": compared.check.reason,
+                "left_out": compared.left_out or None,
+                "base": _result(compared.base) if compared.base else None,
+                "sealed": _result(compared.sealed),
+            }
+            for compared in verdict.checks
+        ],
+        "own_tests": [
+            {
+                "check": tests.check,
+                "red_then_green": list(tests.red_then_green),
+                "failing": list(tests.failing),
+                "on_base": _result(tests.on_base),
+                "on_patch": _result(tests.on_patch),
+            }
+            for tests in verdict.own
+        ],
+        "strength": verdict.strength._asdict() if verdict.strength else None,
+        "named_checks": [check._asdict() for check in verdict.named],
+        "base_tree": verdict.base_tree,
+        "tree": verdict.tree,
+        "sealed_tree": verdict.sealed_tree,
+        "restored": list(verdict.restored),
+    }
+
+
+def _approval_data(item: ApprovedReason) -> dict[str, str]:
+    return {"finding": item.reason.finding, "text": item.reason.text, "approval": item.approval}
+
+
+def _reason_data(reason: VerdictReason) -> dict[str, Any]:
+    return {
+        "decision": str(reason.decision),
+        "text": reason.text,
+        "rule": reason.rule or None,
+        "finding": reason.finding or None,
+        "unjudged": reason.unjudged,
+        "details": list(reason.details),
+    }
+
+
+def _result(result: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Without the outcome of every test: there may be thousands, and the comparison names those that matter."""
+    data: dict[str, Any] = result.model_dump(mode="json", exclude={"tests"})
+    return {**data, "details": data["details"][:50]}
+
+
+def receipt_facts(verdict: Verdict, run_id: str) -> dict[str, Any]:
+    """Return the facts of a receipt besides its hashes."""
+    return {
+        "run_id": run_id,
+        "decision": str(verdict.decision),
+        "outcome": str(verdict.outcome),
+        "approvals": [_approval_data(item) for item in verdict.approved],
+        "level": verdict.level,
+        "provisional": bool(verdict.provisional),
+        "track": str(verdict.track) if verdict.track else None,
+        "base_tree": verdict.base_tree,
+        "tree": verdict.tree,
+        "sealed_tree": verdict.sealed_tree,
+        "plan_hash": None,
+        "switched_off": list(verdict.switched_off),
+        "reasons": [secrets.current_detector().redact(reason.text) for reason in verdict.reasons],
+        "finished": clock.stamp(clock.now()),
+    }
 
 
 def check_faults(verdict: Verdict) -> list[CheckFault]:

@@ -62,7 +62,7 @@ from reflectloop.workspace.store import open_store
 if TYPE_CHECKING:  # they load all that judges; a change that was proven before needs none of it
     from reflectloop.verification.evidence_chain import Chain
     from reflectloop.verification.fresh_workspaces import WorkspaceFactory
-    from reflectloop.verification.verdict import ApprovedReason, Verdict, VerdictReason
+    from reflectloop.verification.verdict import Verdict
 
 PATCH = "changes.patch"
 
@@ -388,12 +388,15 @@ class Verification:
         )
 
     def _write(self, verdict: Verdict, chain: Chain, envelope: Envelope, conditions: str) -> None:
+        from reflectloop.engine.gating import verdict_export  # noqa: PLC0415
         from reflectloop.engine.run import junit_sarif  # noqa: PLC0415
         from reflectloop.verification.evidence_chain import write_receipt  # noqa: PLC0415
 
-        document = junit_sarif.pretty({"envelope": envelope.model_dump(mode="json"), "data": as_data(verdict)})
+        document = junit_sarif.pretty(
+            {"envelope": envelope.model_dump(mode="json"), "data": verdict_export.as_data(verdict)}
+        )
         files.write_atomic(self.folder / "verdict.json", document)
-        facts = about(verdict, self.run_id, None) | {remembered.CONDITIONS: conditions}
+        facts = verdict_export.receipt_facts(verdict, self.run_id) | {remembered.CONDITIONS: conditions}
         write_receipt(self.folder, chain, facts, [self.patch_name, "verdict.json"])
 
     def _clear_away(self) -> None:
@@ -553,88 +556,3 @@ def as_error(verdict: Verdict, run_id: str) -> ReflectloopError | None:
     ]
     next_step = "reflectloop verify" if verdict.provisional else next_command.after_verdict(verdict.outcome, run_id)
     return decisions.as_error(decisions.make_ruling(Gate.PROOF, reasons), next_step)
-
-
-def as_data(verdict: Verdict) -> dict[str, Any]:
-    from reflectloop.engine.gating import verdict_export  # noqa: PLC0415
-
-    return {
-        "decision": str(verdict.decision),
-        "outcome": str(verdict.outcome),
-        "level": verdict.level,
-        "provisional": verdict.provisional._asdict() if verdict.provisional else None,
-        "track": str(verdict.track) if verdict.track else None,
-        "reasons": [_reason_data(reason) for reason in verdict.reasons],
-        "approved": [{**_reason_data(item.reason), "approval": item.approval} for item in verdict.approved],
-        "findings": [finding._asdict() for finding in verdict.findings],
-        "faults": [fault._asdict() for fault in verdict_export.check_faults(verdict)],
-        "comparison": {name: list(names) for name, names in verdict.comparison._asdict().items()},
-        "checks": [
-            {
-                "name": compared.check.name,
-                "kind": compared.check.kind,
-                "why": compared.check.reason,
-                "left_out": compared.left_out or None,
-                "base": _result(compared.base) if compared.base else None,
-                "sealed": _result(compared.sealed),
-            }
-            for compared in verdict.checks
-        ],
-        "own_tests": [
-            {
-                "check": tests.check,
-                "red_then_green": list(tests.red_then_green),
-                "failing": list(tests.failing),
-                "on_base": _result(tests.on_base),
-                "on_patch": _result(tests.on_patch),
-            }
-            for tests in verdict.own
-        ],
-        "strength": verdict.strength._asdict() if verdict.strength else None,
-        "named_checks": [check._asdict() for check in verdict.named],
-        "base_tree": verdict.base_tree,
-        "tree": verdict.tree,
-        "sealed_tree": verdict.sealed_tree,
-        "restored": list(verdict.restored),
-    }
-
-
-def approval_data(item: ApprovedReason) -> dict[str, str]:
-    return {"finding": item.reason.finding, "text": item.reason.text, "approval": item.approval}
-
-
-def _reason_data(reason: VerdictReason) -> dict[str, Any]:
-    return {
-        "decision": str(reason.decision),
-        "text": reason.text,
-        "rule": reason.rule or None,
-        "finding": reason.finding or None,
-        "unjudged": reason.unjudged,
-        "details": list(reason.details),
-    }
-
-
-def _result(result: Any) -> dict[str, Any]:  # noqa: ANN401
-    """Without the outcome of every test: there may be thousands, and the comparison names those that matter."""
-    data: dict[str, Any] = result.model_dump(mode="json", exclude={"tests"})
-    return {**data, "details": data["details"][:50]}
-
-
-def about(verdict: Verdict, run_id: str, plan_hash: str | None) -> dict[str, Any]:
-    """Return the facts of a receipt besides its hashes."""
-    return {
-        "run_id": run_id,
-        "decision": str(verdict.decision),
-        "outcome": str(verdict.outcome),
-        "approvals": [approval_data(item) for item in verdict.approved],
-        "level": verdict.level,
-        "provisional": bool(verdict.provisional),
-        "track": str(verdict.track) if verdict.track else None,
-        "base_tree": verdict.base_tree,
-        "tree": verdict.tree,
-        "sealed_tree": verdict.sealed_tree,
-        "plan_hash": plan_hash,
-        "switched_off": list(verdict.switched_off),
-        "reasons": [secrets.current_detector().redact(reason.text) for reason in verdict.reasons],
-        "finished": clock.stamp(clock.now()),
-    }
