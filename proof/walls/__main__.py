@@ -17,7 +17,7 @@ from pathlib import Path
 from proof.paper import Paper
 from proof.walls import bounds, fuzzing, inside, judged, repository, settings, spoken, stories
 from proof.walls.person import WALLS, Grounds, ground
-from proof.walls.records import Records, code_id
+from proof.walls.records import Records, code_id, program_id
 from proof.walls.rows import Row
 
 _PARTS = ("inside", settings.PART, judged.PART, repository.PART, spoken.PART, bounds.PART, "fuzz")
@@ -107,7 +107,8 @@ def main() -> None:
     if os.geteuid():
         print("not root: played as this user only", file=sys.stderr)
     dry = given.dry or given.user is not None or given.wall is not None
-    records = Records(given.keep, code_id()) if given.keep and not dry else None
+    records = Records(given.keep) if given.keep and not dry else None
+    codes = {unit: code_id(unit) for unit in UNITS}  # before anything is played
     played: dict[str, list[Row]] = {}
     with ground() as name:
         grounds = Grounds(Path(name))
@@ -118,7 +119,7 @@ def main() -> None:
             begun = time.monotonic()
             played[unit] = _play(grounds, unit) if rows is None else rows
             if records and rows is None and unit in UNITS:
-                records.write(unit, played[unit], time.monotonic() - begun)
+                records.write(unit, codes[unit], played[unit], time.monotonic() - begun)
     if not dry:
         _finish(records, played)
 
@@ -131,7 +132,8 @@ def _finish(records: Records | None, played: dict[str, list[Row]]) -> None:
         print(f"no document: not played on this code: {', '.join(missing)}", flush=True)
         return
     about = "Attempts to get out of every wall, each judged from outside and shown to work where no wall is; "
-    about += "as root and as nobody, by bubblewrap at `full` and `fs`, and by Landlock."
+    about += "as root and as nobody, by bubblewrap at `full` and `fs`, and by Landlock. All parts were played on one "
+    about += f"program (`{program_id()}`: a hash of its syntax, which `proof/walls/records.py` computes)."
     paper = Paper("walls", about)
     _tell(paper, [row for rows in whole.values() for row in rows or ()])
     paper.write()
