@@ -110,8 +110,8 @@ def main() -> None:
     records = Records(given.keep) if given.keep and not dry else None
     codes = {unit: code_id(unit) for unit in UNITS}  # before anything is played
     played: dict[str, list[Row]] = {}
-    with ground() as name:
-        grounds = Grounds(Path(name))
+    with ground() as folder:
+        grounds = Grounds(folder)
         grounds.users = grounds.users if given.user is None else (given.user,)
         grounds.walls = (given.wall,) if given.wall else WALLS
         for unit in _units(given.only):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,6 +34,15 @@ def load() -> float:
     while time.thread_time() - used < _CONTROL_S:
         sum(range(1000))
     return max(1.0, (time.monotonic() - begun) / _CONTROL_S)
+
+
+def _end_session(leader: int) -> None:
+    """Kill every process of a session, those that left its first group too: they keep the pipe of the output open."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if os.getsid(int(entry.name)) == leader:
+                    os.kill(int(entry.name), signal.SIGKILL)
 
 
 def _not_played(folder: str, names: list[str]) -> list[str]:
@@ -180,7 +191,7 @@ class Person:
         try:  # where the machine has other work, a second of it is worth less
             out, _ = process.communicate(timeout=timeout_s * (load() - 1) if patient else 0)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
+            _end_session(process.pid)
             out, _ = process.communicate()
             return None, out.decode("utf-8", "replace")
         return process.returncode, out.decode("utf-8", "replace")
@@ -224,5 +235,15 @@ class Person:
         return self.loop(project, "trust", "--yes").code == 0
 
 
-def ground() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="walls-proof-", dir="/var/tmp", ignore_cleanup_errors=True)
+def remove(folder: Path) -> None:
+    """Remove a folder, however deep it is."""
+    subprocess.run(["/bin/rm", "-rf", "--", str(folder)], check=False, stderr=subprocess.DEVNULL)
+
+
+@contextlib.contextmanager
+def ground() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="walls-proof-", dir="/var/tmp"))
+    try:
+        yield folder
+    finally:
+        remove(folder)

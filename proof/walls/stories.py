@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-from proof.walls.person import CANARY, WALLS, Grounds, Person
+from proof.walls.person import CANARY, WALLS, Grounds, Person, remove
 from proof.walls.rows import Row, row
 
 Tell = Callable[[Person], str]
@@ -73,7 +72,7 @@ def _play(grounds: Grounds, told: Story, uid: int) -> list[Row]:
         for person, seen in zip(people, out, strict=True)
     ]
     for person in people:
-        shutil.rmtree(person.folder, ignore_errors=True)
+        remove(person.folder)
     return rows
 
 
