@@ -350,6 +350,25 @@ def test_cmake_is_configured_and_built_before_ctest_with_the_tests_switched_on()
     assert found({**files, "build/tools.sh": ""})["ctest"].command == ("ctest", "--test-dir", "_build")
 
 
+def test_meson_is_set_up_and_built_before_its_tests_with_the_tests_switched_on() -> None:
+    files = {
+        "meson.build": "project('a', 'c')\nsubdir('tests')\n",
+        "meson_options.txt": "option('tests', type : 'boolean', value : false)\noption('docs', type : 'boolean')\n",
+        "tests/meson.build": "exe = executable('a', 'a.c')\ntest('a', exe)\n",
+    }
+    checks = found(files)
+    assert list(checks) == ["meson", "meson-test"]
+    assert checks["meson"].command[-2:] == ("build", "-Dtests=true")
+    assert checks["meson-test"].command == ("meson", "test", "-C", "build")
+    assert list(found({"meson.build": "project('a', 'c')\n"})) == ["meson"]
+
+
+def test_a_makefile_with_tests_of_its_own_comes_before_meson() -> None:
+    files = {"meson.build": "test('a', exe)\n", "Makefile": "test:\n\t./a\n", "a.c": ""}
+    assert list(found(files)) == ["make", "make-test"]
+    assert list(found({**files, "Makefile": "test:\n\tmeson test -C build\n"})) == ["meson", "meson-test"]
+
+
 def test_folders_with_a_manifest_of_their_own_have_checks_of_their_own() -> None:
     files = {
         "server/pyproject.toml": "[tool.pytest.ini_options]",

@@ -221,6 +221,40 @@ def test_a_failed_case_of_catch2_and_doctest_has_its_name_and_line(text: str) ->
     assert within.details[0].test == "sums::sums of numbers"
 
 
+MESON_LOG = """ninja: no work to do.
+1/4 sums:adds          OK              0.02s
+2/4 sums:divides       FAIL            0.01s   exit status 1
+3/4 sums:on windows    SKIP            0.01s
+4/4 sums:ends          TIMEOUT        30.01s   killed by signal 15 SIGTERM
+
+Ok:                1
+Fail:              1
+Skipped:           1
+Timeout:           1
+
+Full log written to /x/build/meson-logs/testlog.txt
+"""
+MESON_REPORT = """<?xml version='1.0' encoding='utf-8'?>
+<testsuites tests="2" errors="0" failures="1"><testsuite name="sums" tests="2" errors="0" failures="1" skipped="0">
+<testcase name="sums:adds" classname="sums" time="0.02"><system-out>ok 1 - small\nok 2 - large\n1..2\n</system-out></testcase>
+<testcase name="sums:divides" classname="sums" time="0.01"><failure/></testcase></testsuite></testsuites>
+"""
+
+
+def test_the_log_and_the_report_of_meson_name_each_test() -> None:
+    reading = read(MESON_LOG, "meson-test")
+    assert dict(reading.tests) == {
+        "sums:adds": "passed",
+        "sums:divides": "failed",
+        "sums:on windows": "skipped",
+        "sums:ends": "failed",
+    }
+    assert reading.counts is not None
+    assert (reading.counts.passed, reading.counts.failed, reading.counts.skipped) == (1, 1, 1)
+    within = read(MESON_REPORT, "meson-test").tests
+    assert sorted(within.values()) == ["failed", "passed", "passed", "passed"]
+
+
 def test_a_case_that_ctest_lists_itself_is_one_test() -> None:
     text = "[==========] Running 1 test\n[       OK ] Sum.Adds (0 ms)\n[==========] 1 test ran.\n[  PASSED  ] 1 test.\n"
     report = f"<testsuite><testcase name='Sum.Adds' status='run'><system-out>{text}</system-out></testcase></testsuite>"

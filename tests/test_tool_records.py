@@ -34,6 +34,7 @@ TEXTS = {
     "jasmine": "1 spec, 0 failures\n",
     "jest": "PASS ./sum.test.js\n  ✓ adds (1 ms)\n\nTest Suites: 1 passed, 1 total\nTests:       1 passed, 1 total\n",
     "karma": "Executed 1 of 1 SUCCESS (0.01 secs)\n",
+    "meson-test": "1/1 a:adds    OK    0.02s\n\nOk:   1\nFail: 0\n\nFull log written to x/testlog.txt\n",
     "minitest": "1 runs, 1 assertions, 0 failures, 0 errors, 0 skips\n",
     "mocha": "  sum\n    ✔ adds\n\n  1 passing (3ms)\n",
     "nextest": "    Nextest run ID 1\n        PASS [   0.01s] m adds\n     Summary [   0.02s] 1 test run: 1 passed, 0 skipped\n",
@@ -152,7 +153,7 @@ def test_a_tool_that_is_run_is_recognised_by_its_commands_and_keeps_them(tool: T
         if tool.run and tool.run.place in {"file", "folder"}:
             assert any(str(REPORT) in argument for argument in prepared.argv), command
     # Tools without a command are detected by their files, and run by a script of ours.
-    assert commands or tool.name in {"npm", "autotools", "setuptools"}
+    assert commands or tool.name in {"npm", "autotools", "meson", "setuptools"}
 
 
 @pytest.mark.parametrize(

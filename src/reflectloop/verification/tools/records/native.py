@@ -1,4 +1,4 @@
-"""C and C++: CMake with ctest, or autotools; the test target of a Makefile if nothing more specific is detected."""
+"""C and C++: CMake with ctest, autotools, or meson; the test target of a Makefile if nothing else is detected."""
 
 from __future__ import annotations
 
@@ -16,6 +16,14 @@ _OFF = lazy(r"^\s*option\s*\(\s*(\w*TEST\w*)\s+\"[^\"]*\"\s+OFF\s*\)", re.IGNORE
 _PYTHON_BUILD = lazy(r"^build-backend\s*=\s*[\"'](scikit_build|py_build_cmake|mesonpy)", re.MULTILINE)
 # One check of two commands: the script is fixed, and the variable parts are its arguments.
 _CMAKE = 'cmake -S . -B "$0" "$@" && cmake --build "$0" --parallel 2'
+_MESON = 'meson setup "$0" "$@" && meson compile -C "$0"'
+_MESON_TEST = lazy(r"^\s*test\s*\(", re.MULTILINE)
+_MESON_OFF = lazy(r"option\s*\(\s*'(\w*tests?\w*)'[^()]*\bvalue\s*:\s*false", re.IGNORECASE)
+_MESON_STATEMENT = lazy(
+    r"^[ \t]*(if|elif|else|endif|foreach|endforeach)\b([^\n]*)|\b(\w+)\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)",
+    re.MULTILINE,
+)
+_MESON_STEERS = ("test", "add_test_setup", "subdir", "subdir_done")
 _CONFIGURE = "{ [ -x configure ] || autoreconf -i; } && ./configure && make"
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 _ENDINGS = (".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".txt", ".cmake")
@@ -39,6 +47,8 @@ def _find(part: ProjectPart) -> Iterator[DetectedCheck]:
         yield part.check("autotools", "build", "autotools", ("sh", "-c", _CONFIGURE), "configure.ac exists")
         if part.first(["Makefile.am", "Makefile.in"]):
             yield part.check("make-check", "test", "make", ("make", "check"), "Makefile.am creates a check target")
+    elif part.first(["meson.build"]):
+        yield from _find_meson(part)
 
 
 def _covers(part: ProjectPart, folder: str) -> bool:
@@ -62,19 +72,39 @@ def _find_cmake(part: ProjectPart) -> Iterator[DetectedCheck]:
         yield part.check("ctest", "test", "ctest", ("ctest", "--test-dir", folder), f"{testing} adds tests")
 
 
+def _find_meson(part: ProjectPart) -> Iterator[DetectedCheck]:
+    makefile = part.first(_MAKEFILES)
+    if makefile and _test_target(part, makefile) and "meson" not in part.text(makefile):
+        yield from _find_make(part)  # it needs no further program
+        return
+    testing = next((path for path in part.matching(r"(^|/)meson\.build$") if _MESON_TEST.search(part.text(path))), None)
+    if _PYTHON_BUILD.search(part.text("pyproject.toml")):
+        return  # the build of a Python package configures it, with its own options
+    folder = next((name for name in ("build", "_build") if not part.has_folder(name)), "meson-build")
+    texts = part.text("meson_options.txt") + part.text("meson.options")
+    options = tuple(f"-D{name}=true" for name in dict.fromkeys(_MESON_OFF.findall(texts)))
+    yield part.check("meson", "build", "meson", ("sh", "-c", _MESON, folder, *options), "meson.build exists")
+    if testing:
+        yield part.check("meson-test", "test", "meson-test", ("meson", "test", "-C", folder), f"{testing} adds tests")
+
+
 def _find_make(part: ProjectPart) -> Iterator[DetectedCheck]:
     name = part.first(_MAKEFILES)
     if name is None:
         return
-    targets = set(re.findall(r"^([\w.-]+)\s*:(?!=)", part.text(name), re.MULTILINE))
     if any(part.matching(_SOURCES)):
         yield part.check("make", "build", "make", ("make",), f"{name} exists, and sources to compile")
-    target = next((target for target in ("check", "test", "tests") if target in targets), None)
+    target = _test_target(part, name)
     if target:
         # A build that makes the tests runs them too, and would leave nothing to do.
         anew = ("-B",) if target in _made_by_default(part.text(name)) else ()
         command = ("make", *anew, target)
         yield part.check(f"make-{target}", "test", "make", command, f"{name} has the target {target}")
+
+
+def _test_target(part: ProjectPart, makefile: str) -> str | None:
+    targets = set(re.findall(r"^([\w.-]+)\s*:(?!=)", part.text(makefile), re.MULTILINE))
+    return next((target for target in ("check", "test", "tests") if target in targets), None)
 
 
 def _made_by_default(makefile: str) -> list[str]:
@@ -119,6 +149,22 @@ def _steers(name: str, arguments: str) -> bool:
     return bool(_STEERS.fullmatch(name) and _ABOUT_TESTS.search(name + arguments))
 
 
+def _meson_lists(text: str) -> dict[str, object]:
+    """Return the calls of a meson.build that add tests or leave some out, each with the conditions around it."""
+    conditions: list[str] = []
+    commands: list[str] = []
+    for word, rest, name, arguments in _MESON_STATEMENT.findall(re.sub(r"#[^\n]*", "", text)):
+        if word in ("if", "foreach"):
+            conditions.append(rest.strip())
+        elif word.startswith("end") and conditions:
+            conditions.pop()
+        elif word in ("elif", "else") and conditions:
+            conditions[-1] += f" {word} {rest.strip()}"
+        elif name in _MESON_STEERS or (name == "option" and "test" in arguments):
+            commands.append(" if ".join((f"{name}({' '.join(arguments.split())})", *conditions)))
+    return code_blocks.numbered("command", commands)
+
+
 _SYNTAX = record.TestSyntax(
     ("c", "cc", "cpp", "cxx"),
     r"\b(?:TEST|TEST_F|TEST_P|TYPED_TEST|TEST_CASE|SCENARIO|BOOST_AUTO_TEST_CASE|START_TEST)\s*\(\s*(?P<name>[^)]*)\)|"
@@ -140,7 +186,9 @@ TOOLS = (
         precedence=50,
         call=record.Call(programs=("cmake",)),
         run=record.Run(),
-        detect=record.Ecosystem(manifests=(r"^CMakeLists\.txt$", r"^configure\.ac$"), find=_find, covers=_covers),
+        detect=record.Ecosystem(
+            manifests=(r"^CMakeLists\.txt$", r"^configure\.ac$", r"^meson\.build$"), find=_find, covers=_covers
+        ),
         output=record.Output(kinds=(("build", "cmake ninja"),), signs=r"^CMake (?:Error|Warning)"),
         files=record.Files(
             mixed_runner="cmakelists.txt cmakepresets.json",
@@ -223,6 +271,53 @@ TOOLS = (
         ),
     ),
     record.Tool(name="autotools", kind="build", run=record.Run()),
+    record.Tool(
+        name="meson",
+        kind="build",
+        run=record.Run(),
+        files=record.Files(
+            mixed_runner="meson.build meson_options.txt meson.options",
+            executables="meson",
+            parts=(record.PartReader(r"meson\.build|meson_options\.txt|meson\.options", "text", select=_meson_lists),),
+        ),
+        tampering=record.Tampering(
+            settings=(
+                record.SettingRule(r"command test\(.*should_fail *: *true.*", "loosening", first=True),
+                record.SettingRule(r"command subdir_done\(.*", "loosening", first=True),
+                record.SettingRule(r"command (?:test|subdir|option)\(.*", "registered", first=True),
+            )
+        ),
+    ),
+    record.Tool(
+        name="meson-test",
+        kind="test",
+        call=record.Call(programs=("meson test",)),
+        # It writes its report after the last test has ended, over whatever lies there.
+        run=record.Run(
+            format="junit",
+            place="own",
+            arguments=("--no-rebuild", "--print-errorlogs"),
+            own="**/meson-logs/testlog.junit.xml",
+        ),
+        endings=_ENDINGS,
+        output=record.Output(
+            kinds=(("test", "meson"),),
+            text=record.TextFormat(
+                "meson-test",
+                ("Full log written to", "No tests defined."),
+                r"^(?:Ok|Fail|Skipped|Timeout|Expected Fail|Unexpected Pass) *: +\d+ *$",
+                way="joined",
+                cases=(
+                    (r"^ *\d+/\d+ (?P<test>\S.*?) +OK +[\d.]+s", "passed"),
+                    (r"^ *\d+/\d+ (?P<test>\S.*?) +SKIP +[\d.]+s", "skipped"),
+                    (r"^ *\d+/\d+ (?P<test>\S.*?) +(?:FAIL|ERROR|TIMEOUT|UNEXPECTEDPASS) +[\d.]+s", "failed"),
+                ),
+                empty=r"^No tests defined\.$",
+            ),
+            runs_programs=True,
+        ),
+        files=record.Files(commands="meson test"),
+    ),
     record.Tool(
         name="make",
         kind="test",
