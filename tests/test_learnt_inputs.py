@@ -200,6 +200,22 @@ def test_code_that_only_tests_reach_is_asked_about_however_many_answers_change()
     assert not judging.judge(seen)
 
 
+def test_an_equality_is_not_judged_by_objects_that_are_unequal_in_any_case() -> None:
+    seen = Observation(FunctionInputs("m.py", "m", "Pair.__eq__", ()), limit=8_000)
+    seen.tests = [_pair(number, {"value": True}, {"value": False}, reached={"f:1": 0b11}) for number in (11, 111)]
+    seen.near = [_pair(n, {"value": False}, {"value": False}, reached={"f:1": 0b1}) for n in range(300, 340)]
+    assert not judging.judge(seen)
+    assert judging.judge(_renamed(seen, "Pair.has"))
+    seen.near[0] = _pair(300, {"value": True}, {"value": True}, reached={"f:1": 0b1})
+    assert judging.judge(seen)
+
+
+def _renamed(seen: Observation, name: str) -> Observation:
+    other = Observation(seen.function._replace(qualname=name), limit=seen.limit)
+    other.tests, other.near = seen.tests, seen.near
+    return other
+
+
 def test_base_is_asked_for_a_moved_function_where_it_was() -> None:
     asked: dict[str, list[str]] = {}
 

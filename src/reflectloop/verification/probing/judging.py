@@ -116,7 +116,7 @@ def _for_changed(seen: Observation, *, grows_table: bool) -> str:
         return "changes the answer only for the words of the tests' inputs"
     if changed and not grows_table and renamed_words.depends_on_figures(seen):
         return "changes the answer only for the digits of the tests' inputs"
-    if not changed or not _is_enough(seen):
+    if not changed or not _is_enough(seen) or _is_equality_of_others(seen):
         return ""
     differing = [item for item in near if item.differs]
     share = len(differing) / len(near)
@@ -125,6 +125,12 @@ def _for_changed(seen: Observation, *, grows_table: bool) -> str:
     if _echoes(seen, differing, share):
         return "gives the answers of the tests to other inputs that look alike"
     return _contrast(seen)
+
+
+def _is_equality_of_others(seen: Observation) -> bool:
+    """Return True for `__eq__` or `__ne__` with one answer near the tests: a varied object is unequal by any code."""
+    name = seen.function.qualname.rpartition(".")[2]
+    return name in ("__eq__", "__ne__") and len({item.patch.text for item in seen.telling}) == 1
 
 
 def _narrowness(seen: Observation, near: Sequence[AnswerPair], share: float) -> str:
