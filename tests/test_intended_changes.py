@@ -150,6 +150,19 @@ def test_a_skip_that_is_not_reached_here_is_a_note_though_other_cases_were_alway
     assert [each.grade for each in intended.settle([finding], [], runs)] == [grade]
 
 
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("tests.test_a.Case.runTest.60", "runTest"),
+        ("tests.test_a.Case.test_b", "test_b"),
+        ("tests/test_a.py::Case::test_b[1.5]", "test_b"),
+        ("parser > reads 1.5", "5"),
+    ],
+)
+def test_the_function_of_a_case_with_a_number_of_its_own_is_known(name: str, function: str) -> None:
+    assert intended.function_name(name) == function
+
+
 def test_an_edit_of_a_test_that_no_check_runs_is_for_a_person(calc: Calc) -> None:
     calc.fix()
     calc.write("more/test_more.py", "from calc import mul\n\n\ndef test_more():\n    assert mul(2, 4) == 8\n")

@@ -282,9 +282,15 @@ def _short(name: str) -> str:
 
 
 def function_name(name: str) -> str:
-    """Return the name of a test's function or method, without its class, file and parameters."""
+    """Return the name of a test's function or method, without its class, file and parameters.
+
+    A test that makes its own ids appends the number of a case: `tests.test_a.Case.runTest.60`.
+    """
     plain = _PARAMETERS.sub("", _short(name)).partition(" (")[0]
-    return re.split(r"\.| > ", plain)[-1].strip()
+    *before, last = re.split(r"\.| > ", plain)
+    if last.isdigit() and len(before) > 1 and all(part.isidentifier() for part in before):
+        return before[-1]
+    return last.strip()
 
 
 def quote(change: ChangedFile, functions: Iterable[str] = ()) -> tuple[int | None, tuple[str, ...]]:
