@@ -552,6 +552,14 @@ def test_dotnet_ruby_php_and_bats_are_known() -> None:
     assert found({"test/a.bats": ""})["bats"].command == ("bats", "--recursive", "test")
 
 
+def test_the_tests_of_a_perl_distribution_are_run_by_prove_unless_it_has_c_sources() -> None:
+    assert found({"cpanfile": "", "t/a.t": ""})["prove"].command == ("prove", "--lib", "--recurse", "t")
+    assert list(found({"lib/My/A.pm": "", "t/deep/a.t": ""})) == ["prove"]
+    assert found({"perl/Makefile.PL": "", "perl/t/a.t": ""})["perl:prove"].cwd == "perl"
+    assert not found({"lib/A.pm": "", "A.xs": "", "t/a.t": ""})
+    assert not found({"README": "", "t/a.t": ""})
+
+
 def test_a_check_the_user_wrote_has_its_tool_and_kind_from_the_command() -> None:
     files = tree({"web/package.json": package(scripts={"test": "vitest run", "all": "a; b"})})
     assert detect.configured(files, "unit", ["python", "-m", "pytest", "x"])[:3] == ("unit", "test", "pytest")

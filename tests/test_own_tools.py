@@ -105,3 +105,20 @@ def test_the_tests_inside_a_rust_source_judge_in_their_old_version(repo: Repo) -
     repo.write("src/lib.rs", fixed)
     proven = verify(VerifyRequest(repo.path, track=Track.FIX, caller=caller), NullObserver())
     assert proven.error is None
+
+
+@pytest.mark.skipif(not shutil.which("prove"), reason="needs prove")
+def test_a_fix_in_perl_is_proven_by_its_new_test_and_a_broken_one_is_refused(repo: Repo) -> None:
+    pager = "package Pager;\nsub pages { my ($all, $size) = @_; return int($all / $size); }\n1;\n"
+    repo.write("cpanfile", "requires 'perl', '5.10';\n")
+    repo.write("lib/Pager.pm", pager)
+    repo.write("t/even.t", "use Test::More tests => 1;\nuse Pager;\nis(Pager::pages(10, 5), 2, 'even');\n")
+    repo.commit("a distribution")
+    repo.write("t/odd.t", "use Test::More tests => 1;\nuse Pager;\nis(Pager::pages(11, 5), 3, 'rounds up');\n")
+    repo.write("lib/Pager.pm", pager.replace("$all / $size", "($all + $size - 1) / $size"))
+    proven = verify(VerifyRequest(repo.path, track=Track.FIX), NullObserver())
+    assert proven.error is None
+    repo.write("lib/Pager.pm", pager.replace("int($all / $size)", "3"))
+    broken = verify(VerifyRequest(repo.path, track=Track.FIX), NullObserver())
+    assert broken.verdict is not None
+    assert broken.verdict.checks[0].comparison.newly_failing == ("t/even.t::even",)

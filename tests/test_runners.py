@@ -135,6 +135,8 @@ def test_ids_become_the_arguments_of_each_tool() -> None:
         ("phpunit", ("ATest::b",), ("--filter", "/^(ATest::b)$/")),
         ("rspec", ("./spec/a_spec.rb[1:1]",), ("./spec/a_spec.rb[1:1]",)),
         ("bats", ("a.bats::does b",), ("--filter", "^(does b)$", "a.bats")),
+        ("prove", ("t/a.t::does b", "t/a.t::test 2", "t/b.t"), ("t/a.t", "t/b.t")),
+        ("prove", ("does b",), None),
     ):
         assert tools.selection(check(tool, tool), tests) == words, tool
     assert tools.selection(check("tox", "tox"), ("a",)) is None
@@ -360,6 +362,77 @@ def test_the_hooks_of_npm_are_not_run_with_the_tests(tmp_path: Path) -> None:
         == 0
     )
     assert [case.get("name") for case in ET.parse(report).getroot().iter("testcase")] == ["good"]
+
+
+PERL_TESTS = {
+    "good": "use Test::More tests => 1;\nok(1, 'loads');\n",
+    "mixed": (
+        "use Test::More;\nis(1 + 1, 2, 'adds');\nis(1, 2, 'differs');\nis(3, 4);\n"
+        "subtest 'more' => sub { plan tests => 2; ok(1, 'inner'); ok(0, 'outer'); };\n"
+        "SKIP: { skip 'no network', 1; ok(0) }\nTODO: { local $TODO = 'later'; ok(0, 'todo') }\ndone_testing;\n"
+    ),
+    "unloaded": "use Test::More tests => 2;\nuse No::Such::Module;\nok(1, 'never');\n",
+    "short": "use Test::More tests => 3;\nok(1, 'first');\n",
+    "died": "use Test::More tests => 1;\nok(1, 'passes');\ndie 'too late';\n",
+    "skipped": "use Test::More skip_all => 'not here';\n",
+}
+
+
+@needs("prove")
+def test_prove_names_each_test_and_each_file_that_ended_early(tmp_path: Path) -> None:
+    (tmp_path / "t").mkdir()
+    for name, text in PERL_TESTS.items():
+        (tmp_path / "t" / f"{name}.t").write_text(text)
+    done = run(tools.prepare(check("prove", "prove", "t"), report=REPORT), tmp_path)
+    assert done.returncode == 1
+    reading = reports.read(done.stdout + done.stderr, tool="prove")
+    assert reading is not None
+    assert dict(reading.tests) == {
+        "t/died.t::passes": "passed",
+        "t/died.t": "error",
+        "t/good.t::loads": "passed",
+        "t/mixed.t::adds": "passed",
+        "t/mixed.t::differs": "failed",
+        "t/mixed.t::test 3": "failed",
+        "t/mixed.t::more > inner": "passed",
+        "t/mixed.t::more > outer": "failed",
+        "t/mixed.t::test 5": "skipped",
+        "t/mixed.t::todo": "xfailed",
+        "t/short.t::first": "passed",
+        "t/short.t": "error",
+        "t/skipped.t": "skipped",
+        "t/unloaded.t": "error",
+    }
+    assert not reading.collected
+    places = {item.test: (item.file, item.line) for item in reading.details}
+    assert places["t/mixed.t::differs"] == ("t/mixed.t", 3)
+    assert places["t/mixed.t::test 3"] == ("t/mixed.t", 4)
+    assert places["t/died.t"] == ("t/died.t", 3)
+    assert places["t/unloaded.t"] == ("t/unloaded.t", 2)
+    one = run(tools.prepare(check("prove", "prove", "t"), report=REPORT, only=("t/good.t::loads",)), tmp_path)
+    assert one.returncode == 0
+    assert "mixed" not in one.stdout
+
+
+@needs("prove")
+def test_a_log_of_prove_without_single_tests_names_the_files(tmp_path: Path) -> None:
+    for name, text in PERL_TESTS.items():
+        (tmp_path / f"{name}.t").write_text(text)
+    done = subprocess.run(["prove", "."], cwd=tmp_path, capture_output=True, text=True, check=False)
+    reading = reports.read(done.stdout + done.stderr)
+    assert reading is not None
+    outcomes = {name.removeprefix("./"): outcome for name, outcome in reading.tests.items()}
+    assert (reading.tool, outcomes) == (
+        "prove",
+        {
+            "died.t": "error",
+            "good.t": "passed",
+            "mixed.t": "failed",
+            "short.t": "error",
+            "skipped.t": "skipped",
+            "unloaded.t": "error",
+        },
+    )
 
 
 def test_titles_are_joined_as_the_runner_joins_them() -> None:

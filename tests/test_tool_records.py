@@ -41,6 +41,7 @@ TEXTS = {
     "node": "✔ adds (1ms)\nℹ tests 1\nℹ pass 1\nℹ fail 0\n",
     "phpunit": "PHPUnit 10.0\n\nOK (1 test, 1 assertion)\n",
     "playwright": "Running 1 test using 1 worker\n 3 tests using 1\n  ✓  1 adds (2ms)\n\n  1 passed (1s)\n",
+    "prove": "t/sum.t .. \nok 1 - adds\n1..1\nok\nAll tests successful.\nFiles=1, Tests=1,  0 wallclock secs\nResult: PASS\n",
     "pytest": "=== test session starts ===\na.py::test_adds PASSED\n=== 1 passed in 0.01s ===\n",
     "rspec": "Finished in 0.1 seconds\n1 example, 0 failures\n",
     "surefire": "[INFO] Tests run: 1, Failures: 0, Errors: 0, Skipped: 0\n",

@@ -370,6 +370,13 @@ def test_what_stands_before_the_runner_of_javascript_is_a_weakening_with_a_line(
             '@test "a" {\n  skip\n  run f\n  [ "$status" -eq 0 ]\n}\n',
             "skip-added",
         ),
+        ("t/a.t", "use Test::More tests => 1;\n", "use Test::More skip_all => 'later';\n", "skip-added"),
+        (
+            "t/a.t",
+            "subtest 'a' => sub {\n  is(f(), 1);\n  is(g(), 2);\n};\n",
+            "subtest 'a' => sub {\n  is(f(), 1);\n};\n",
+            "assert-removed",
+        ),
     ],
 )
 def test_tests_of_other_languages_and_other_files_made_weaker_are_named(

@@ -147,6 +147,9 @@ def read_tests(log: str, reading: ReportReading | None, tool: str | None) -> Rep
 
 
 def _of_runner(text: str, lines: list[str], tool: str | None) -> ReportReading | None:
+    around_tap = [known.output for known in tools() if known.output.contains_tap]
+    if readings := [reading for output in around_tap for reading in _readings(output, text, lines)]:
+        return _chosen(readings, tool).reading
     if tap.looks(text):
         known = by_name().get(tool or "")
         return tap.read(text, lines, comments=known is not None and known.output.tap_comments)

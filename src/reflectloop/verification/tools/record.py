@@ -153,6 +153,7 @@ class Output:
     none_collected: int | None = None  # exit code if no test was collected
     # Returns the tests that a log calls passed, if the report calls a test skipped of which one part was.
     passed_in_log: Callable[[str], frozenset[str]] | None = None
+    contains_tap: bool = False  # its text contains the TAP of other programs, so its own reader is asked before TAP's
     tap_comments: bool = False  # its TAP names each test in a comment above the assertions
     runs_programs: bool = False  # each test in its report is a program, whose output may name cases
 

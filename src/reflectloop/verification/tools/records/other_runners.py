@@ -95,10 +95,8 @@ TOOLS = (
         name="other-languages",
         kind="test",
         files=record.Files(
-            tests="*_test.zig *_test.lua *_spec.lua *_test.clj *.t *_test.sh test_*.sh",
+            tests="*_test.zig *_test.lua *_spec.lua *_test.clj *_test.sh test_*.sh",
             dependencies="flake.lock",
-            executables="prove perl",
-            commands="prove",
         ),
     ),
 )
