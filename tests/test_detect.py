@@ -558,6 +558,7 @@ def test_the_tests_of_a_perl_distribution_are_run_by_prove_unless_it_has_c_sourc
     assert found({"perl/Makefile.PL": "", "perl/t/a.t": ""})["perl:prove"].cwd == "perl"
     assert not found({"lib/A.pm": "", "A.xs": "", "t/a.t": ""})
     assert not found({"README": "", "t/a.t": ""})
+    assert list(found({"cpanfile": "", "t/a.t": "", "t/data/CMakeLists.txt": ""})) == ["prove"]
 
 
 def test_a_check_the_user_wrote_has_its_tool_and_kind_from_the_command() -> None:

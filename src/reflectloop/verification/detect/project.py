@@ -18,6 +18,7 @@ _DEEPEST = 4
 _MATERIAL = frozenset(
     [
         *(
+            "t",
             "test",
             "tests",
             "testing",
