@@ -17,6 +17,7 @@ from reflectloop.artifacts.envelope import Envelope
 from reflectloop.cli.main import GROUPS, cli
 from reflectloop.fileops.schema import request_schema, response_schema
 from reflectloop.gates import contract
+from reflectloop.plan.model import Check
 from reflectloop.plan.schema import plan_schema
 from reflectloop.policy import builtin_rules as policy_rules
 from reflectloop.reflection import requirements
@@ -70,6 +71,17 @@ def _block(command: click.Command, context: click.Context) -> str:
     return f"```text\n{command.get_help(context)}\n```\n"
 
 
+def plan_page() -> str:
+    """Return docs/plan.md with the table of the fields of a check."""
+    text = (ROOT / "docs/plan.md").read_text()
+    before, start, rest = text.partition("<!-- checks: ")
+    head, _, _ = rest.partition("\n")
+    _, end, after = rest.partition("<!-- end of checks -->")
+    rows = [f"| `{name}` | {field.description} |" for name, field in Check.model_fields.items()]
+    table = "\n".join(["| field | meaning |", "|---|---|", *rows])
+    return f"{before}{start}{head}\n{table}\n{end}{after}"
+
+
 GENERATED: dict[str, Callable[[], str]] = {
     "schemas/plan.json": lambda: schema(plan_schema()),
     "schemas/envelope.json": lambda: schema(Envelope.model_json_schema()),
@@ -85,6 +97,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "src/reflectloop/verification/protected/tool_names.json": tool_names.index,
     "docs/codes.md": codes,
     "docs/commands.md": commands,
+    "docs/plan.md": plan_page,
     "docs/protocols.md": lambda: protocols.page(HEAD),
     **{f"{SKILLS}/{name}": functools.partial(str, text) for name, text in bundle.shared_files().items()},
 }

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from reflectloop.errors import Fault, MissingPlan
 from reflectloop.plan import load, order, strict_yaml
+from reflectloop.plan.model import FILE_STATEMENTS, Check
 from reflectloop.plan.schema import plan_schema
 from support import Repo, reflectloop
 
@@ -316,3 +317,16 @@ def test_plan_show_prints_order_commands_and_assumptions(repo: Repo) -> None:
     assert "'looks nice'; it is a claim, not evidence" in shown.stdout
     data = repo.run("plan", "show", plan, "--json").json["data"]
     assert [[step["id"] for step in batch] for batch in data["batches"]] == [["P-1"], ["P-2"]]
+
+
+@pytest.mark.parametrize("name", FILE_STATEMENTS)
+def test_a_statement_about_a_file_is_described_needs_no_step_and_is_false_of_a_removed_file(
+    repo: Repo, name: str
+) -> None:
+    check = Check.model_validate({name: "README.md"})
+    assert "README.md" in check.description
+    assert check.stands_alone
+    plan = {"title": "Remove", "steps": [{"id": "a", "commands": ["rm README.md"], "verify": [{name: "README.md"}]}]}
+    answer = repo.run("run", repo.plan(json.dumps({"plan": plan})))
+    assert answer.code == 32
+    assert "README.md" in answer.stderr

@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 
 from reflectloop.errors import Fault
 from reflectloop.plan import strict_yaml
-from reflectloop.plan.model import Check, Plan, PlanFile, StepCheck
+from reflectloop.plan.model import FILE_STATEMENTS, Check, Plan, PlanFile, StepCheck
 from reflectloop.plan.order import find_cycle
 from reflectloop.plan.reading import PlanSource
 from reflectloop.terms import Track, wrong_shape
@@ -179,7 +179,6 @@ def _verify_faults(plan: Plan, place: strict_yaml.Path, step_check: StepCheck) -
 
 
 _ABOUT_STEP = ("output_contains", "commands_exit")
-_ABOUT_FILES = ("file_exists", "file_nonempty", "file_unchanged")
 _ABOUT_OUTPUT = ("stdout_contains", "stdout_regex", "not_contains")
 
 
@@ -188,8 +187,8 @@ _QUIETLY.log_errors = False  # otherwise RE2 writes to standard error
 
 
 def _check_faults(place: strict_yaml.Path, check: Check) -> Iterator[PlacedMessage]:
-    if check.run is None and all(getattr(check, name) in (None, "") for name in (*_ABOUT_FILES, *_ABOUT_STEP)):
-        yield place, f"a check has 'run' or one of {', '.join(_ABOUT_FILES)}"
+    if check.run is None and all(getattr(check, name) in (None, "") for name in (*FILE_STATEMENTS, *_ABOUT_STEP)):
+        yield place, f"a check has 'run' or one of {', '.join(FILE_STATEMENTS)}"
     if check.run is None and any(getattr(check, name) is not None for name in _ABOUT_OUTPUT):
         yield place, "there is no output to check without 'run'"
     if check.stdout_regex is not None:
@@ -206,7 +205,7 @@ def _paths_of_checks(plan: Plan) -> Iterator[PlacedMessage]:
             (("steps", number, "verify", position), step_check) for position, step_check in enumerate(step.verify)
         ]
     for place, check in places:
-        for name in _ABOUT_FILES:
+        for name in FILE_STATEMENTS:
             value = getattr(check, name)
             if value:
                 yield (*place, name), value

@@ -69,23 +69,36 @@ class PlanModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_enum_values=False)
 
 
-class Check(PlanModel):
-    """A command with an expectation, or a statement about a file."""
+def _described(default: Any, text: str) -> Any:  # noqa: ANN401 - any default
+    """Return a field with the text that the schema and docs/plan.md have for it."""
+    return Field(default=default, description=text)
 
-    run: Command | None = None
-    exit_code: StrictInt = 0
-    stdout_contains: str | None = None
-    stdout_regex: str | None = None
-    not_contains: str | None = None
-    file_exists: str | None = None
-    file_nonempty: str | None = None
-    file_unchanged: str | None = None
-    output_contains: str | None = None  # output of the step's commands
-    commands_exit: Annotated[StrictInt, Field(ge=0, le=255)] | None = None  # exit code of the step's last command
-    kind: Literal["lint", "build", "test", "e2e", "benchmark", "custom"] = "custom"
-    red_on_base: StrictBool = False
-    timeout_s: Seconds = DEFAULT_TIMEOUT_S
-    service: Service | None = None
+
+class Check(PlanModel):
+    """A command with an expectation, or a statement about a file.
+
+    Each `file_*` field is a statement about files; `verification/checks.py` judges it.
+    """
+
+    run: Command | None = _described(None, "the command to run, at the top of the workspace")
+    exit_code: StrictInt = _described(0, "the exit code it must have, 0 unless given")
+    stdout_contains: str | None = _described(None, "text its standard output must contain, however long it is")
+    stdout_regex: str | None = _described(None, "an RE2 expression its standard output must match")
+    not_contains: str | None = _described(None, "text its standard output must not contain")
+    file_exists: str | None = _described(None, "a path in the workspace that must exist")
+    file_nonempty: str | None = _described(None, "a file in the workspace that must exist and must not be empty")
+    file_unchanged: str | None = _described(None, "a path that must be unchanged since the start of the run")
+    output_contains: str | None = _described(None, "text that the step's commands must have printed")
+    commands_exit: Annotated[StrictInt, Field(ge=0, le=255)] | None = _described(
+        None, "the exit code that the step's last command must have"
+    )
+    kind: Literal["lint", "build", "test", "e2e", "benchmark", "custom"] = _described(
+        "custom",
+        "lint, build, test, e2e, benchmark or custom; a refactoring must not make a benchmark a quarter slower",
+    )
+    red_on_base: StrictBool = _described(False, "true if the check must fail on base")
+    timeout_s: Seconds = _described(DEFAULT_TIMEOUT_S, "seconds that the command may take")
+    service: Service | None = _described(None, "a server that the check needs: its `run`, `ready_url` and `timeout_s`")
 
     @property
     def description(self) -> str:
@@ -97,6 +110,14 @@ class Check(PlanModel):
         parts += [f"the step prints {self.output_contains!r}"] if self.output_contains else []
         parts += [f"the step's commands exit {self.commands_exit}"] if self.commands_exit is not None else []
         return "; ".join(parts)
+
+    @property
+    def stands_alone(self) -> bool:
+        """Return True if the check needs no step: it has a command, or says something about a file."""
+        return self.run is not None or any(getattr(self, name) for name in FILE_STATEMENTS)
+
+
+FILE_STATEMENTS = tuple(name for name in Check.model_fields if name.startswith("file_"))
 
 
 class StepCheck(Check):

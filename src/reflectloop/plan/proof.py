@@ -24,8 +24,4 @@ def final_checks(plan: Plan) -> dict[str, Check]:
     order = sequence({step.id: step.depends_on for step in plan.steps})
     steps = {step.id: step for step in plan.steps}
     last = {wanted.name: wanted.must_fail for name in order for wanted in plan.checks_of(steps[name])}
-    return {name: check for name, check in plan.checks.items() if not last.get(name, False) and _stands_alone(check)}
-
-
-def _stands_alone(check: Check) -> bool:
-    return any((check.run is not None, check.file_exists, check.file_nonempty, check.file_unchanged))
+    return {name: check for name, check in plan.checks.items() if not last.get(name, False) and check.stands_alone}

@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 import re2
 
-from reflectloop.plan.model import Check
+from reflectloop.plan.model import FILE_STATEMENTS, Check
 from reflectloop.sandbox.sandbox import Box, SandboxCommand
 from reflectloop.system.patterns import lazy
 from reflectloop.terms import Network
 from reflectloop.verification.sidecar import beside
+from reflectloop.workspace.checkout import Workspace
 
 AS_EXPECTED = "as expected"
 _NO_VERDICT = 126  # not runnable, not found, or killed by a signal
@@ -192,20 +193,25 @@ def _output_faults(
 
 
 def _file_faults(check: Check, box: Box) -> list[str]:
-    faults = []
-    space = box.workspace
-    if check.file_exists and not space.resolve(check.file_exists).exists():
-        faults.append(f"{check.file_exists} does not exist")
-    if check.file_nonempty:
-        path = space.resolve(check.file_nonempty)
-        if not path.is_file() or path.stat().st_size == 0:
-            faults.append(f"{check.file_nonempty} is missing or empty")
-    if check.file_unchanged:
-        now = space.record(thorough=True).tree
-        if (
-            space.git()
-            .attempt("diff-tree", "--quiet", space.base_tree, now, "--", f":(literal){check.file_unchanged}")
-            .code
-        ):
-            faults.append(f"{check.file_unchanged} changed")
-    return faults
+    """Return why the statements of a check about files are not true."""
+    faults = [_STATEMENTS[name](path, box.workspace) for name in FILE_STATEMENTS if (path := getattr(check, name))]
+    return [fault for fault in faults if fault]
+
+
+def _exists(path: str, space: Workspace) -> str:
+    return "" if space.resolve(path).exists() else f"{path} does not exist"
+
+
+def _nonempty(path: str, space: Workspace) -> str:
+    file = space.resolve(path)
+    return "" if file.is_file() and file.stat().st_size else f"{path} is missing or empty"
+
+
+def _unchanged(path: str, space: Workspace) -> str:
+    now = space.record(thorough=True).tree
+    compared = space.git().attempt("diff-tree", "--quiet", space.base_tree, now, "--", f":(literal){path}")
+    return f"{path} changed" if compared.code else ""
+
+
+# For each `file_*` field of a check: a function that returns why the statement is not true, or an empty text.
+_STATEMENTS = {"file_exists": _exists, "file_nonempty": _nonempty, "file_unchanged": _unchanged}
