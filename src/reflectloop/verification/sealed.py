@@ -35,7 +35,7 @@ from reflectloop.verification.intended import RunEvidence
 from reflectloop.verification.patch_text import look
 from reflectloop.verification.plan_checks import PlanChecks
 from reflectloop.verification.probing import ProbeInput, ProbeReport, SuiteOutcomes
-from reflectloop.verification.result import FINDING_KINDS, ChangedFile, DetectedCheck, VerificationResult
+from reflectloop.verification.result import FINDING_KINDS, DetectedCheck, VerificationResult
 from reflectloop.verification.run_extras import RunExtras
 from reflectloop.verification.seal import JudgingFiles
 from reflectloop.verification.sealed_trees import VerificationInput, lay_out
@@ -265,10 +265,6 @@ class SealedVerification:
         )
         self.findings = intended.settle(self.findings, added, runs)
         return [self._without_flaky(item.judged) for item in explained]
-
-    def _restored_besides_tests(self) -> list[ChangedFile]:
-        laid = self.laid
-        return [change for change in laid.changes if change.path in laid.restored and change not in laid.served]
 
     def _without_flaky(self, judged: CheckComparison) -> CheckComparison:
         change = judged.comparison

@@ -37,7 +37,6 @@ class AddedLines:
     def __init__(self, detector: Detector) -> None:
         self._detector = detector
         self._secrets: list[AddedSecret] = []
-        self._reported = 0  # number of `_found` that were returned
         self._splitter = LineSplitter()
         self._into: Scanner | None = None  # the scanner for the rest of a long line
         self._path = ""
@@ -53,12 +52,6 @@ class AddedLines:
     def moved(self) -> frozenset[str]:
         """Return the fingerprints of the secrets in removed lines, once the patch is complete."""
         return frozenset(finding.fingerprint for finding in self._old.findings)
-
-    def news(self) -> list[AddedSecret]:
-        """Return the findings since the last call, while the patch is still being read."""
-        self._collect()
-        reported, self._reported = self._reported, len(self._secrets)
-        return self._secrets[reported:]
 
     def feed(self, chunk: bytes) -> None:
         for piece in self._splitter.feed(chunk):

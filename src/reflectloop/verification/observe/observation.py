@@ -26,13 +26,6 @@ class Oddity(NamedTuple):
     text: str
 
 
-class ToldOutcome(NamedTuple):
-    """The outcome of one test as it was told, by the id that a report gives it."""
-
-    test: str
-    green: bool
-
-
 def began(told: ChannelEvents) -> bool:
     return any(event["e"] == "start" for event in told.events)
 

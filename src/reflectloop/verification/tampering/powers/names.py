@@ -199,11 +199,6 @@ def power_of(name: str) -> str | None:
     return None
 
 
-def holds_powers(module: str) -> bool:
-    """Return True if some name below this module gives a power."""
-    return any(name.startswith(f"{module}.") for name in _table())
-
-
 _OTHER_LANGUAGES = {
     "environment": (b"process.env", b"Getenv(", b"env::var", b"getenv("),
     "arguments": (b"process.argv", b"os.Args", b"env::args", b"argv"),
