@@ -49,13 +49,15 @@ folder = os.open(sys.argv[1], os.O_PATH)
 socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].sendto(b'out', f'/proc/self/fd/{folder}/datagrams')
 """
 LIMIT = "import resource, sys; resource.prlimit(int(sys.argv[1]), resource.RLIMIT_NOFILE, (int(sys.argv[2]),) * 2)"
-SLOW_DOWN = "import os, sys; os.setpriority(os.PRIO_PROCESS, int(sys.argv[1]), int(sys.argv[2]))"
+SLOW_DOWN = "import os, sys\ntry: os.setpriority(os.PRIO_PROCESS, int(sys.argv[1]), int(sys.argv[2]))\n"
+SLOW_DOWN += "finally: os.sched_setscheduler(int(sys.argv[1]), os.SCHED_BATCH, os.sched_param(0))"
 SHARE = """
 import ctypes, sys
 libc = ctypes.CDLL(None, use_errno=True)
 libc.shmat.restype = ctypes.c_void_p
 segment = libc.shmget(int(sys.argv[1]), 0, 0)
 if segment >= 0: ctypes.memset(libc.shmat(segment, None, 0), 120, 1)
+libc.msgsnd(libc.msgget(int(sys.argv[1]), 0), ctypes.create_string_buffer(b'\\1' + bytes(7) + b'x'), 1, 0o4000)
 """
 CHANGE_MODE = "import os, sys; os.chmod(sys.argv[1], 0o777)"
 READ_OTHERS = """

@@ -40,7 +40,7 @@ _FEW_FILES, _SLOWER = 77, 7  # values that no process has by default
 
 
 class Segment:
-    """One byte of System V shared memory."""
+    """One byte of System V shared memory, and an empty System V queue of messages under the same key."""
 
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
@@ -50,14 +50,17 @@ class Segment:
         if self._id < 0:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
         self._place = self._libc.shmat(self._id, None, 0)
+        self._queue = self._libc.msgget(self.key, 0o1600)
 
     @property
     def is_written(self) -> bool:
-        return ctypes.string_at(self._place, 1) != b"\0"
+        message = ctypes.create_string_buffer(16)
+        return ctypes.string_at(self._place, 1) != b"\0" or self._libc.msgrcv(self._queue, message, 1, 0, 0o4000) >= 0
 
     def close(self) -> None:
         self._libc.shmdt(ctypes.c_void_p(self._place))
         self._libc.shmctl(self._id, 0, None)
+        self._libc.msgctl(self._queue, 0, None)
 
 
 @dataclass
@@ -201,7 +204,8 @@ def _limits_others(trial: EscapeTrial) -> bool:
 
 def _slows_others(trial: EscapeTrial) -> bool:
     trial.run(scripts.SLOW_DOWN, trial.stage.victim.pid, _SLOWER)
-    return os.getpriority(os.PRIO_PROCESS, trial.stage.victim.pid) != _SLOWER
+    victim = trial.stage.victim.pid
+    return os.getpriority(os.PRIO_PROCESS, victim) != _SLOWER and os.sched_getscheduler(victim) != os.SCHED_BATCH
 
 
 def _shares_memory(trial: EscapeTrial) -> bool:
