@@ -52,7 +52,8 @@ from reflectloop.verification.verdict import (
     VerdictReason,
 )
 
-_REPETITIONS = 4  # of a test that comes and goes, on the patch and on base
+_REPETITIONS, _MOST_REPETITIONS = 4, 12  # of a test that comes and goes, on the patch and on base: one that fails
+# in one run of five is green twelve times in one case of fifteen
 _RED = ("failed", "error")
 # Lists of packages for documentation, linters and releases, which tests do not import.
 _BESIDE_TESTS = lazy(
@@ -280,7 +281,7 @@ class SealedVerification:
         return [other for other in self.case.checks if other.kind == "build" and other.cwd == check.cwd]
 
     def _flaky(self, check: DetectedCheck, failing: Sequence[str]) -> list[str]:
-        """Return tests that pass when repeated: alone first, then, since order may matter, in a full run."""
+        """Return tests that pass when repeated: alone first, then, since order may matter, in full runs."""
         suspects = list(failing)
         if len(suspects) > MOST_FLAKES:
             return []
@@ -288,27 +289,36 @@ class SealedVerification:
             alone = self._again(self.tree, check, "newly failing tests again", suspects)
             if all(alone.tests.get(name, "failed") in _RED for name in suspects):
                 continue
-            full_run = self._again(self.tree, check, "once more, whole")
-            flaky = [name for name in suspects if full_run.tests.get(name, "failed") not in _RED]
-            return self._not_made_flaky(check, flaky) if flaky else []
+            return self._not_made_flaky(check, suspects)
         for _ in range(TRIES):  # a test that fails on base too, now and then, was flaky before the change
             on_base = self._again(self.case.base, check, "newly failing tests on base again", suspects)
             if flaky := [name for name in suspects if on_base.tests.get(name) in _RED]:
                 return flaky
         return []
 
-    def _not_made_flaky(self, check: DetectedCheck, names: Sequence[str]) -> list[str]:
-        """Return the tests that failed once only, or that come and go on base too.
+    def _not_made_flaky(self, check: DetectedCheck, suspects: Sequence[str]) -> list[str]:
+        """Return the tests that pass in a full run, too, and failed once only, or that come and go on base too.
 
-        One that is repeated equally often on both sides and is unstable with the change alone is a regression.
+        One that is unstable with the change alone, however often it is repeated on base, is a regression.
         """
-        unstable = self._red_at_times(self.tree, check, names)
-        before = self._red_at_times(self.case.base, check, sorted(unstable)) if unstable else set()
+        failing, unstable = {*suspects}, set[str]()
+        for _ in range(TRIES):
+            full_run = self._again(self.tree, check, "once more, whole")
+            failing = {name for name in failing if full_run.tests.get(name, "failed") in _RED}
+            unstable |= failing
+            if not failing:
+                break
+        names = [name for name in suspects if name not in failing]
+        unstable |= self._red_at_times(self.tree, check, names, _REPETITIONS)
+        before = self._red_at_times(self.case.base, check, sorted(unstable & {*names}), _MOST_REPETITIONS)
         return [name for name in names if name not in unstable or name in before]
 
-    def _red_at_times(self, tree: str, check: DetectedCheck, names: Sequence[str]) -> set[str]:
+    def _red_at_times(self, tree: str, check: DetectedCheck, names: Sequence[str], most: int) -> set[str]:
+        """Return which of these tests fail in one of so many runs."""
         red: set[str] = set()
-        for _ in range(_REPETITIONS):
+        for _ in range(most):
+            if len(red) == len(names):
+                break
             again = self._again(tree, check, "unstable tests, repeated", names)
             red |= {name for name in names if again.tests.get(name) in _RED}
         return red
