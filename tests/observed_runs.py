@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,9 +36,13 @@ class ObservedRun(NamedTuple):
 
 
 def observe(
-    project: Path, tool: str = "pytest", command: tuple[str, ...] = (), env: Mapping[str, str] | None = None
+    project: Path,
+    tool: str = "pytest",
+    command: tuple[str, ...] = (),
+    env: Mapping[str, str] | None = None,
+    chosen: Sequence[str] = (),
 ) -> ObservedRun:
-    """Run a project's tests, and return what was seen and what is odd about it."""
+    """Run a project's tests, or the chosen ones, and return what was seen and what is odd about it."""
     folder = project.parent / f"{project.name}-report-{len(list(project.parent.iterdir()))}"
     folder.mkdir()
     command = command or (sys.executable, "-m", "pytest", "-q", *FEW_PLUGINS)
@@ -46,7 +50,7 @@ def observe(
     prepared = tools.prepare(check, report=folder / "report")
     if prepared.stand_in:
         shutil.copyfile(prepared.stand_in, folder / prepared.stand_in.name)
-    begun = watch.begin(tool, prepared, folder, folder)
+    begun = watch.begin(tool, prepared, folder, folder, chosen=chosen)
     assert begun is not None
     surroundings = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
     done = subprocess.run(

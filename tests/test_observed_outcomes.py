@@ -325,6 +325,62 @@ def test_workers_of_xdist_run_the_known_tests_too(tmp_path: Path) -> None:
     assert any(key.startswith("known ") for key in ran.odd)
 
 
+# Chosen tests ---------------------------------------------------------------------------------------------------------
+
+INSIDE = {  # tests in the package, without a package of their own: other files put the package's folder on the path
+    "shop/__init__.py": "",
+    "shop/core.py": "def one():\n    return 1\n",
+    "shop/part/__init__.py": "",
+    "shop/part/test_part.py": "import shop\nraise SystemExit('is not imported unless it is chosen')\n",
+    "shop/tests/test_core.py": (
+        "import pytest\nfrom shop.core import one\n\n\ndef test_one():\n    assert one() == 1\n\n\n"
+        "@pytest.mark.parametrize('text', ['a::b', '[c]'])\ndef test_text(text):\n    assert text\n\n\n"
+        "class TestIt:\n    def test_one(self):\n        assert one() == 1\n"
+    ),
+    "shop/tests/test_other.py": "def test_other():\n    pass\n",
+}
+CORE = "shop/tests/test_core.py"
+
+
+@pytest.mark.parametrize("command", [(), WITH_WORKER], ids=["alone", "with a worker"])
+@pytest.mark.parametrize(
+    ("chosen", "expected"),
+    [
+        ([CORE], ["TestIt::test_one", "test_one", "test_text[[c]]", "test_text[a::b]"]),
+        ([f"{CORE}::test_one"], ["test_one"]),
+        ([f"{CORE}::TestIt"], ["TestIt::test_one"]),
+        ([f"{CORE}::test_text"], ["test_text[[c]]", "test_text[a::b]"]),
+        ([f"{CORE}::test_text[a::b]", f"{CORE}::TestIt::test_one"], ["TestIt::test_one", "test_text[a::b]"]),
+    ],
+)
+def test_chosen_tests_import_what_they_import_in_the_whole_suite(
+    tmp_path: Path, chosen: list[str], expected: list[str], command: tuple[str, ...]
+) -> None:
+    project = write(tmp_path / "project", INSIDE)
+    program = Path(sys.executable).with_name("pytest")  # adds no folder to the path, unlike `python -m pytest`
+    words = (os.fspath(program), *(command or (sys.executable, "-m", "pytest", "-q", *FEW_PLUGINS))[3:])
+    ran = observe(project, command=words, chosen=chosen)
+    assert ran.exit_code == 0, ran.output
+    assert set(ran.report.values()) == {"passed"}
+    assert len(ran.report) == len(expected)
+    assert sorted(name.partition("::")[2] for name in ran.told) == expected
+    assert not ran.odd
+
+
+@pytest.mark.parametrize("chosen", [f"{CORE}::test_gone", "shop/tests/test_gone.py", "shop/core.py"])
+def test_a_chosen_test_that_the_suite_does_not_reach_ends_the_run(tmp_path: Path, chosen: str) -> None:
+    ran = observe(write(tmp_path / "project", INSIDE), chosen=[f"{CORE}::test_one", chosen])
+    assert ran.exit_code == 4, ran.output
+    assert not ran.report
+
+
+def test_a_chosen_file_that_cannot_be_imported_is_an_error_and_not_unknown(tmp_path: Path) -> None:
+    files = {"test_a.py": "import missing_module\n", "test_b.py": "def test_b():\n    pass\n"}
+    ran = observe(write(tmp_path / "project", files), chosen=["test_a.py", "test_b.py"])
+    assert ran.exit_code == 1, ran.output
+    assert sorted(ran.report.values()) == ["error", "passed"]
+
+
 # Through the program --------------------------------------------------------------------------------------------------
 
 

@@ -79,3 +79,69 @@ def test_a_quick_answer_is_provisional_or_a_refusal_and_never_pass(repo: Repo) -
     assert (refused.code, refused.json["data"]["outcome"]) == (32, "REFUSED")
     assert "tests/test_one.py::test_it" in refused.json["data"]["comparison"]["newly_failing"]
     assert refused.json["data"]["provisional"]
+
+
+# The suite imports the package because its doctests do; a test file alone would not find it.
+LAYOUT = {
+    "pytest.ini": "[pytest]\naddopts = --doctest-modules\n",
+    "shop/__init__.py": "",
+    "shop/core.py": "def add(a, b):\n    return a - b\n",
+    "shop/names.py": "def upper(name):\n    return name.upper()\n",
+    "shop/tests/test_core.py": "from shop.core import add\n\n\ndef test_zero():\n    assert add(1, 0) == 1\n",
+    "shop/tests/test_names.py": "from shop.names import upper\n\n\ndef test_it():\n    assert upper('a') == 'A'\n",
+}
+WITH_A_TEST = f"{LAYOUT['shop/tests/test_core.py']}\n\ndef test_add():\n    assert add(1, 2) == 3\n"
+
+
+@pytest.fixture
+def shop(repo: Repo) -> Repo:
+    repo.git("rm", "-q", "-r", "src")
+    for name, text in LAYOUT.items():
+        repo.write(name, text)
+    repo.commit("a package with its tests inside")
+    repo.write("shop/core.py", "def add(a, b):\n    return a + b\n")
+    return repo
+
+
+@pytest.mark.usefixtures("without_probing")
+def test_tests_inside_a_package_are_found_by_a_quick_verification(shop: Repo) -> None:
+    answer = reflectloop(shop.path, "verify", "--quick", "--json")
+    assert answer.code == 53, answer.stdout
+    [check] = answer.json["data"]["checks"]
+    assert (check["base"]["counts"]["passed"], check["sealed"]["counts"]["passed"]) == (1, 1)
+    assert check["sealed"]["ok"]
+
+
+def test_new_tests_inside_a_package_prove_a_fix(shop: Repo) -> None:
+    shop.write("shop/tests/test_core.py", WITH_A_TEST)
+    answer = reflectloop(shop.path, "verify", "--track", "fix", "--json")
+    assert (answer.code, answer.json["data"]["outcome"]) == (0, "PASS"), answer.stdout
+
+
+def test_a_new_test_that_the_suites_own_command_does_not_reach_is_still_run(shop: Repo) -> None:
+    shop.write("pytest.ini", "[pytest]\npythonpath = .\ntestpaths = shop\n")
+    shop.commit("other settings")
+    shop.write("shop/core.py", "def add(a, b):\n    return b + a\n")
+    shop.write("checks/test_more.py", "from shop.core import add\n\n\ndef test_more():\n    assert add(2, 2) == 4\n")
+    answer = reflectloop(shop.path, "verify", "--json")
+    [own] = answer.json["data"]["own_tests"]
+    assert own["on_patch"]["counts"]["passed"] == 1
+
+
+@pytest.mark.usefixtures("without_probing")
+@pytest.mark.parametrize("runs", [2, 4])
+def test_a_quick_verification_announces_as_many_runs_as_it_has(shop: Repo, runs: int) -> None:
+    if runs > 2:  # those of the patch's own tests
+        shop.write("shop/tests/test_core.py", WITH_A_TEST)
+    lines = reflectloop(shop.path, "verify", "--quick").stderr.splitlines()
+    announced = [
+        line.removeprefix("· ").partition(":")[0] for line in lines if " of about " in line and ": pytest" in line
+    ]
+    assert announced == [f"{number} of about {runs}" for number in range(1, runs + 1)]
+
+
+def test_a_tree_that_is_proven_already_is_answered_by_its_proof(shop: Repo) -> None:
+    shop.write("shop/tests/test_core.py", WITH_A_TEST)
+    assert reflectloop(shop.path, "verify", "--track", "fix").code == 0
+    answer = reflectloop(shop.path, "verify", "--track", "fix", "--quick", "--json")
+    assert (answer.code, answer.envelope["evidence_level"]) == (0, "L3")

@@ -63,7 +63,9 @@ def _check_options(patch: Path | None, branch: str | None, *, worktree: bool) ->
 )
 @click.option("--session", metavar="NAME|latest", help="Compare with the start of an agent's session.")
 @click.option(
-    "--quick", is_flag=True, help="Run only the tests that depend on the change: a provisional answer, never PASS."
+    "--quick",
+    is_flag=True,
+    help="Run only the tests that depend on the change: provisional, and PASS only if proven before.",
 )
 @click.option("--fresh", is_flag=True, help="Run everything, even if this very change was proven before.")
 @click.option("--junit", type=_FILE, metavar="FILE", help="Also write the verdict as JUnit XML.")

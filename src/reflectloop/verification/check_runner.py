@@ -107,7 +107,8 @@ _FOREIGN_MEMORY = (
     "a remembered result does not have the signature of this user's key: it was changed or written elsewhere; "
     "its check was run again"
 )
-_FORM = 6  # of a cached result: those of another form are computed again
+_NOT_FOUND = (4, 5)  # pytest's exit codes where the whole command does not reach a chosen test
+_FORM = 7  # of a cached result: those of another form are computed again
 
 
 class CheckRun(NamedTuple):
@@ -293,12 +294,14 @@ class CheckRunner:
         only: Sequence[str],
         limit_s: float | None,
         extras: RunExtras | None = None,
+        *,
+        by_name: bool = False,
     ) -> CheckRun:
         run = self.announce(check.name, words, only)
         name = f"tmp{secrets.token_hex(4)}"  # checks can see it, so it does not name the engine
         inside = (TEMP if box.view else box.workspace.tmp) / name
         (box.workspace.tmp / name).mkdir()
-        prepared = tools.prepare(check, report=inside / "report", only=only)
+        prepared, chosen = self._prepared(check, inside / "report", only, by_name=by_name)
         if prepared.stand_in:
             shutil.copyfile(prepared.stand_in, box.workspace.tmp / name / prepared.stand_in.name)
         home = self.ground.caller.get("HOME", "")
@@ -307,7 +310,7 @@ class CheckRunner:
         place = RunPlace(box.workspace.tmp / name, inside, box.view.root if box.view else box.workspace.repo.resolve())
         if extras and check.kind == "test":
             prepared, env = extras.lay(prepared, env, place)
-        watch = self._tampering.begin(check, prepared, box.workspace.tmp / name, inside)
+        watch = self._tampering.begin(check, prepared, box.workspace.tmp / name, inside, chosen)
         log = self.new_log(check.name)
         started = clock.stamp(clock.now())
         order = SandboxCommand(
@@ -325,8 +328,9 @@ class CheckRunner:
             events = watch.close()
         if done.cancelled:
             raise Interrupted("the verification was stopped", next_step="reflectloop verify")
-        if self._tampering.is_unwatchable(check, tree, watch, events):
-            return self._run(box, tree, check, words, only, limit_s, extras)
+        unreached = bool(chosen) and done.exit_code in _NOT_FOUND
+        if self._tampering.is_unwatchable(check, tree, watch, events) or unreached:
+            return self._run(box, tree, check, words, only, limit_s, extras, by_name=unreached)
         if extras and check.kind == "test":
             extras.collect(place)
         log_text = _log_text(log)
@@ -360,6 +364,18 @@ class CheckRunner:
         self.observer.check_ended(run, result.summary, result.duration_ms, ok=result.ok)
         digest = evidence.digest_of(log)
         return CheckRun(result, tree, digest, self._stamp(), started, restricted=restricted, by=self.ground.name)
+
+    def _prepared(
+        self, check: DetectedCheck, report: Path, only: Sequence[str], *, by_name: bool
+    ) -> tuple[PreparedCommand, Sequence[str]]:
+        """Return the command, and the tests that the observer must choose because the command does not name them.
+
+        To name files would change what pytest imports, and from where.
+        """
+        prepared = tools.prepare(check, report=report, only=only)
+        if by_name or not prepared.restricted or not self._tampering.can_choose(check, prepared):
+            return prepared, ()
+        return tools.prepare(check, report=report)._replace(restricted=True), only
 
     def _own_modules(self, box: Box, tree: str, check: DetectedCheck) -> dict[str, str]:
         """If the project is installed as a copy, put its sources first: the copy is not what is judged."""

@@ -125,7 +125,8 @@ class QuickVerification(SealedVerification):
         only = {check.name: self._arguments(check, choice.files) for check in tests}
         only = {name: files for name, files in only.items() if files}
         wanted = [*(check for check in self.case.checks if check.kind == "build"), *tests]
-        self.runs.expected_runs = 2 * len(wanted)
+        own = self.with_tests != self.tree
+        self.runs.expected_runs = 2 * (len(wanted) + (len(tests) if own else 0))
         before = self._run(self.case.base, wanted, "on base, the tests that depend on the change", only)
         self._limits = {name: self.runs.time_limit(ran.result) for name, ran in before.items()}
         after = self._run(self.tree, wanted, "on base + patch, the tests that depend on the change", only)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,10 +29,21 @@ class TamperWatch:
     _red: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by check: tests that fail on base
     _unwatched: set[str] = field(default_factory=set)  # checks whose runner does not load the observer
 
-    def begin(self, check: DetectedCheck, prepared: PreparedCommand, outside: Path, inside: Path) -> Watch:
+    def can_choose(self, check: DetectedCheck, prepared: PreparedCommand) -> bool:
+        """Return True if the observer can choose the tests to run, so that the command need not name them."""
+        return self.enabled and check.name not in self._unwatched and watch.can_choose(check.tool, prepared)
+
+    def begin(
+        self,
+        check: DetectedCheck,
+        prepared: PreparedCommand,
+        outside: Path,
+        inside: Path,
+        chosen: Sequence[str] = (),
+    ) -> Watch:
         """Lay the observer next to the report, and return the watch with the command that loads it."""
         if self.enabled and check.name not in self._unwatched:
-            begun = watch.begin(check.tool, prepared, outside, inside, self._red.get(check.name, ()))
+            begun = watch.begin(check.tool, prepared, outside, inside, self._red.get(check.name, ()), chosen)
             if begun is not None:
                 return begun
         if watch.can_observe(check.tool):

@@ -75,16 +75,26 @@ def can_observe(tool: str) -> bool:
     return tool in ("pytest", "unittest", *_JAVASCRIPT)
 
 
+def can_choose(tool: str, prepared: PreparedCommand) -> bool:
+    """Return True if the observer of a command can choose tests."""
+    return tool == "pytest" and _junit(prepared) in prepared.argv
+
+
 def begin(
-    tool: str, prepared: PreparedCommand, outside: Path, inside: Path, wanted: Sequence[str] = ()
+    tool: str,
+    prepared: PreparedCommand,
+    outside: Path,
+    inside: Path,
+    wanted: Sequence[str] = (),
+    chosen: Sequence[str] = (),
 ) -> Watch | None:
     """Return the watch of a check whose report is in a folder, or None if its runner cannot be observed.
 
     `outside` and `inside` are the report's folder for the engine and for the check. `wanted` are tests under whose
-    names failing tests of the engine are run too.
+    names failing tests of the engine are run too; `chosen` are those to run, if not all: see `can_choose`.
     """
     if tool == "pytest":
-        return _begin_pytest(prepared, outside, inside, wanted)
+        return _begin_pytest(prepared, outside, inside, wanted, chosen)
     if tool == "unittest" and prepared.stand_in:
         return _begin_unittest(prepared, outside, wanted)
     if tool in _JAVASCRIPT:
@@ -159,8 +169,14 @@ def _write_rounds(known: Sequence[Canary], imports: Sequence[str], outside: Path
     return [(module.name, module.functions) for module in modules]
 
 
-def _begin_pytest(prepared: PreparedCommand, outside: Path, inside: Path, wanted: Sequence[str]) -> Watch | None:
-    option = f"--junitxml={prepared.report}"
+def _junit(prepared: PreparedCommand) -> str:
+    return f"--junitxml={prepared.report}"
+
+
+def _begin_pytest(
+    prepared: PreparedCommand, outside: Path, inside: Path, wanted: Sequence[str], chosen: Sequence[str]
+) -> Watch | None:
+    option = _junit(prepared)
     if option not in prepared.argv:
         return None
     name = canaries.random_name()
@@ -171,6 +187,7 @@ def _begin_pytest(prepared: PreparedCommand, outside: Path, inside: Path, wanted
         "texts": [*_texts("events.py", "pytest_events.py"), _PYTEST_END],
         "rounds": _write_rounds(canaries.PYTEST, ("pytest", "unittest"), outside),
         "wanted": list(wanted)[:_MOST_WANTED],
+        "chosen": list(chosen),
     }
     (outside / f"{name}.json").write_text(json.dumps(values))
     (outside / f"{name}.py").write_text(_STUB)

@@ -5,6 +5,7 @@ The text of `events.py` stands before this text. Works with pytest 5 to 9.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import os
@@ -18,7 +19,7 @@ import _pytest.runner
 import pytest
 
 if TYPE_CHECKING:
-    from reflectloop.verification.observe.inside.events import Originals, Pipe, raises
+    from reflectloop.verification.observe.inside.events import _START, Originals, Pipe, raises
 
 _MODULES = (
     "_pytest.runner _pytest.reports _pytest.python _pytest.main _pytest.nodes _pytest.unittest _pytest.outcomes "
@@ -56,6 +57,7 @@ class _Settings:
             values = json.load(file)
         self.rounds = values["rounds"]  # the modules of known tests: [name, [[style, function], ...]]
         self.wanted = frozenset(values["wanted"])  # tests whose names known failures get too
+        self.chosen = values["chosen"]  # the files and tests to run; all if there are none
 
     def hide(self) -> None:
         """Take the traces of this file from the environment, so that programs the tests start do not load it."""
@@ -277,9 +279,97 @@ class Plugin:
             self._tell(event, worker=node.gateway.id, **fields)
 
 
+class Choice:
+    """Runs some tests of a suite, which find what they find in the whole suite.
+
+    All folders and files are visited in their order: settings, hooks, and the folders that pytest adds to the path for
+    other files are those of the whole suite. A file without a chosen test is not imported.
+    """
+
+    def __init__(self, chosen: list[str]) -> None:
+        self._names: dict[str, list[str]] = {}  # by file; an empty name chooses the whole file
+        for test in chosen:
+            file, _, name = test.partition("::")
+            self._names.setdefault(_real(os.path.join(_START, file)), []).append(name)  # noqa: PTH118
+        self._visited: set[str] = set()
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_collect_file(self, parent: Any) -> Iterator[None]:  # noqa: ANN401
+        outcome: Any = yield
+        for found in outcome.get_result():
+            for collector in found if isinstance(found, (list, tuple)) else [found]:
+                if collector is None or isinstance(collector, pytest.Package):
+                    continue
+                path = _path_of(collector)
+                if path in self._names:
+                    self._visited.add(path)
+                elif _can_pass_by(parent.config):
+                    collector.collect = functools.partial(_pass_by, collector, path)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, config: Any, items: list[Any]) -> None:  # noqa: ANN401
+        left = {(path, name) for path, names in self._names.items() for name in names}
+        files: set[str] = set()
+        kept: list[Any] = []
+        for item in items:
+            path = _path_of(item)
+            files.add(path)
+            inside = item.nodeid.partition("::")[2]
+            matched = [name for name in self._names.get(path, ()) if _is_named(inside, name)]
+            left.difference_update((path, name) for name in matched)
+            kept += [item] if matched else []
+        # A file that could not be loaded has no tests, and its error is reported.
+        unknown = [name or path for path, name in left if path not in self._visited or (name and path in files)]
+        if unknown and "PYTEST_XDIST_WORKER" not in os.environ:
+            raise pytest.UsageError("not found: " + ", ".join(sorted(unknown)[:5]))
+        others = [item for item in items if unknown or item not in kept]
+        if others:
+            config.hook.pytest_deselected(items=others)
+            items[:] = [] if unknown else kept
+
+
+def _real(path: str) -> str:
+    return os.path.realpath(path)
+
+
+def _path_of(node: Any) -> str:  # noqa: ANN401
+    return _real(str(getattr(node, "path", None) or node.fspath))
+
+
+def _is_named(inside: str, name: str) -> bool:
+    return not name or inside == name or inside.startswith((name + "::", name + "["))
+
+
+def _can_pass_by(config: Any) -> bool:  # noqa: ANN401
+    """Return True if it is known here what the import of a file does to the path."""
+    try:
+        if config.getini("consider_namespace_packages"):
+            return False
+    except (KeyError, ValueError):
+        pass
+    return config.getoption("importmode", "prepend") in ("prepend", "append", "importlib")
+
+
+def _pass_by(collector: Any, path: str) -> list[Any]:  # noqa: ANN401
+    """Add the folder of a file to the path, as an import of it would, and return no test."""
+    mode = collector.config.getoption("importmode", "prepend")
+    if isinstance(collector, pytest.Module) or type(collector).__name__ == "DoctestModule":
+        folder = os.path.dirname(path)  # noqa: PTH120
+        while os.path.isfile(os.path.join(folder, "__init__.py")) and os.path.basename(folder).isidentifier():  # noqa: PTH113, PTH118, PTH119
+            folder = os.path.dirname(folder)  # noqa: PTH120
+        if mode == "prepend" and sys.path[:1] != [folder]:
+            sys.path.insert(0, folder)
+        elif mode == "append" and folder not in sys.path:
+            sys.path.append(folder)
+    return []
+
+
 def install(names: dict[str, Any], folder: str, name: str) -> None:
     """Create the plugin, and make its hooks those of the module that has these names."""
     settings = _Settings(folder, name)
-    plugin = Plugin(settings)
+    parts: list[Any] = [Plugin(settings)]
     settings.hide()
-    names.update({key: getattr(plugin, key) for key in dir(plugin) if key.startswith("pytest_")})
+    if settings.chosen:
+        parts.append(Choice(settings.chosen))
+    for part in parts:
+        names.update({key: getattr(part, key) for key in dir(part) if key.startswith("pytest_")})
