@@ -296,8 +296,8 @@ class Choice:
     @pytest.hookimpl(hookwrapper=True)
     def pytest_collect_file(self, parent: Any) -> Iterator[None]:  # noqa: ANN401
         outcome: Any = yield
-        for found in outcome.get_result():
-            for collector in found if isinstance(found, (list, tuple)) else [found]:
+        for collected in outcome.get_result():
+            for collector in collected if isinstance(collected, (list, tuple)) else [collected]:
                 if collector is None or isinstance(collector, pytest.Package):
                     continue
                 path = _path_of(collector)
@@ -310,22 +310,23 @@ class Choice:
     def pytest_collection_modifyitems(self, config: Any, items: list[Any]) -> None:  # noqa: ANN401
         left = {(path, name) for path, names in self._names.items() for name in names}
         files: set[str] = set()
-        kept: list[Any] = []
+        wanted: list[Any] = []
         for item in items:
             path = _path_of(item)
             files.add(path)
             inside = item.nodeid.partition("::")[2]
             matched = [name for name in self._names.get(path, ()) if _is_named(inside, name)]
             left.difference_update((path, name) for name in matched)
-            kept += [item] if matched else []
+            wanted += [item] if matched else []
         # A file that could not be loaded has no tests, and its error is reported.
         unknown = [name or path for path, name in left if path not in self._visited or (name and path in files)]
         if unknown and "PYTEST_XDIST_WORKER" not in os.environ:
             raise pytest.UsageError("not found: " + ", ".join(sorted(unknown)[:5]))
-        others = [item for item in items if unknown or item not in kept]
+        chosen = set(map(id, wanted))
+        others = [item for item in items if unknown or id(item) not in chosen]
         if others:
             config.hook.pytest_deselected(items=others)
-            items[:] = [] if unknown else kept
+            items[:] = [] if unknown else wanted
 
 
 def _real(path: str) -> str:

@@ -81,8 +81,8 @@ def _read_file(output: _FileOutput, report: ReportBuilder, texts: dict[tuple[str
         if outcome != "failed":
             report.test(test, outcome)
             continue
-        said = texts.get((output.file, _UNNAMED.sub("", name.rpartition(" > ")[2])))
-        report.test(test, outcome, failure.detail(test, "", said.pop(0) if said else f"{test} failed"))
+        messages = texts.get((output.file, _UNNAMED.sub("", name.rpartition(" > ")[2])))
+        report.test(test, outcome, failure.detail(test, "", messages.pop(0) if messages else f"{test} failed"))
 
 
 def _read_bad_file(output: _FileOutput, report: ReportBuilder, summed: re.Match[str] | None, log: list[str]) -> None:
