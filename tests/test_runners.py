@@ -82,6 +82,13 @@ def test_a_command_of_an_unknown_kind_is_left_as_it_is() -> None:
     assert tools.prepare(own, report=REPORT) == PreparedCommand(("./check.sh",))
 
 
+def test_the_value_of_an_option_of_mocha_is_no_file_of_tests_if_tests_are_chosen() -> None:
+    command = ("mocha", "--reporter", "spec", "-R", "dot", "test.js")
+    prepared = prepare("mocha", *command, only=("test.js::adds",))
+    assert prepared.argv[:5] == command[:5]
+    assert "--reporter=json" in prepared.argv
+
+
 def test_scripts_are_handed_arguments_as_their_package_manager_wants_it() -> None:
     assert prepare("jest", "npm", "test").argv[:4] == ("npm", "test", "--", "--json")
     assert prepare("jest", "pnpm", "run", "test").argv[:4] == ("pnpm", "run", "test", "--json")

@@ -50,7 +50,10 @@ TOOLS = (
             place="file",
             arguments=("--reporter=json", "--reporter-option=output={report}", "--no-bail"),
             valued=frozenset(
-                ["-r", "--require", "-g", "--grep", "-f", "-t", "--timeout", "--config", "--ui", "--import"]
+                record.words(
+                    "-r --require -g --grep -f --fgrep -t --timeout --config -u --ui --file --import -R --reporter -O "
+                    "--reporter-option --reporter-options"
+                )
             ),
         ),
         select=by_pattern("--grep"),
