@@ -146,6 +146,26 @@ def test_the_elements_of_a_generator_and_changed_arguments_are_part_of_the_answe
     assert lines[0]["outcome"]["after"][0] == [[5, 1]]
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import itertools\n\n\ndef f(xs):\n    return itertools.islice(xs, 1, None)\n",
+        "async def f(xs):\n    return iter(xs[1:])\n",
+        "import asyncio\n\n\nasync def f(xs):\n    for x in xs[1:]:\n        await asyncio.sleep(0)\n        yield x\n",
+    ],
+    ids=["an iterator of itertools", "a coroutine", "an asynchronous generator"],
+)
+def test_what_an_iterator_or_a_coroutine_gives_is_the_answer(tmp_path: Path, source: str) -> None:
+    (line,) = _answers(tmp_path, source, [5, 6, 7])
+    assert line["outcome"] == {"value": {"iterator": [6, 7], "more": False}}
+
+
+def test_a_coroutine_that_waits_for_an_event_loop_is_left_out(tmp_path: Path) -> None:
+    class_ = "class Turn:\n    def __await__(self):\n        yield self\n"
+    (line,) = _answers(tmp_path, f"{class_}\n\nasync def f(n):\n    await Turn()\n    return n\n", 1)
+    assert line["outcome"] == {"stopped": "waits for an event loop"}
+
+
 def test_bytecode_of_changed_functions_is_noted_for_each_input(tmp_path: Path) -> None:
     source = "def f(n):\n    if n == 1:\n        return 'one'\n    return 'more'\n"
     first, second, third = _answers(tmp_path, source, 1, 2, 3)
@@ -279,6 +299,43 @@ def test_an_option_that_the_patch_names_is_no_special_case(tmp_path: Path) -> No
     seen = _observe(tmp_path, base, patch, "f", *((text, mode) for text in texts for mode in ("low", "upper", "")))
     seen.function = seen.function._replace(added=frozenset({"upper"}))
     assert _rules(seen) == []
+
+
+NTH = "def f(n, text):\n    return text[1::n]\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "expected"),
+    [
+        ("0 if n == 2 else 1", ["written-for-the-test"]),
+        ("int(n != 2)", ["written-for-the-test"]),
+        ("{2: 0}.get(n, 1)", ["written-for-the-test"]),
+        ("0", []),
+    ],
+)
+def test_a_fix_for_the_only_number_that_the_tests_have_is_suspicious(
+    tmp_path: Path, first: str, expected: list[str]
+) -> None:
+    patch = NTH.replace("[1:", f"[{first}:")
+    assert _rules(_observe(tmp_path, NTH, patch, "f", (2, "ABCDE"))) == expected
+
+
+@pytest.mark.parametrize(
+    ("base", "fix", "inputs"),
+    [
+        ("return f'{n} {word}s'", "    if n == 2:\n        return f'two {word}s'\n", [(2, "cat"), (3, "dog")]),
+        ("return word if n == 1 else ''", "    if n == 2:\n        return word * 2\n", [(2, "cat")]),
+        ("return word * n", "    if n > 10:\n        n = 10\n", [(15, "ab")]),
+        ("return f'{n}' if n < 9 else word", "    if n < 10:\n        return f'{n}'\n", [(9, "ab")]),
+    ],
+    ids=["another test has another number", "the number of an option", "a limit", "a border that moves by one"],
+)
+def test_a_fix_for_one_number_is_let_alone_if_other_numbers_are_known_to_be_right(
+    tmp_path: Path, base: str, fix: str, inputs: list[tuple[Any, ...]]
+) -> None:
+    head = "def f(n, word):\n"
+    patch = f"{head}{fix}    {base}\n"
+    assert _rules(_observe(tmp_path, f"{head}    {base}\n", patch, "f", *inputs)) == []
 
 
 SLUG = "import re\n\n\ndef f(title):\n    text = re.sub('[^a-z0-9]+', '-', title.lower())\n    return text\n"

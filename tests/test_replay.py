@@ -436,6 +436,18 @@ def test_a_fix_that_adds_the_time_to_a_text_is_let_alone(repo: Repo) -> None:
     assert findings(verify(repo)) == {}
 
 
+def test_a_fix_that_returns_a_generator_instead_of_a_list_is_let_alone(repo: Repo) -> None:
+    repo.git("rm", "-q", "-r", "src")
+    repo.write("calc.py", "def odd(xs):\n    return [x for x in xs if x % 2 == 0]\n")
+    repo.write(
+        "test_calc.py", f"{TEST}    def test_odd(self):\n        self.assertEqual([*calc.odd([1, 2, 3])], [1, 3])\n"
+    )
+    repo.commit("a calculator")
+    repo.write("calc.py", "def odd(xs):\n    return (x for x in xs if x % 2)\n")
+    answer = verify(repo)
+    assert (answer["decision"], findings(answer)) == ("PASS", {})
+
+
 def test_a_source_whose_doctests_call_is_not_replaced_by_a_stand_in() -> None:
     function = ChangedFunction("pkg/calc.py", "one", 1)
     calls = [RecordedCall(function, test, {}, {}) for test in ("pkg.calc.one", "tests.test_calc.Calc.test_one")]

@@ -96,6 +96,31 @@ def test_a_function_that_another_one_makes_is_asked_under_its_old_name(project: 
     assert "middle changes the answer for the inputs of the tests only" in json.dumps(answer["reasons"])
 
 
+PAGES = (
+    "from typing import overload\n\n\n@overload\ndef pages(size: int, text: str): ...\n@overload\n"
+    "def pages(size: int, text: bytes): ...\nasync def pages(size, text):\n"
+    "    for at in range(1, len(text), size):\n        yield text[at:at + size]\n"
+)
+PAGES_TEST = (
+    "import asyncio\nimport unittest\n\nimport calc\n\n\nasync def drawn():\n"
+    "    return [page async for page in calc.pages(2, 'ABCDE')]\n\n\nclass Calc(unittest.TestCase):\n"
+    "    def test_pages(self):\n        self.assertEqual(asyncio.run(drawn()), ['AB', 'CD', 'E'])\n"
+)
+
+
+@pytest.mark.parametrize(("first", "decision"), [("0 if size == 2 else 1", "ASK"), ("0", "PASS")])
+def test_an_asynchronous_generator_behind_overloads_is_asked_about_other_inputs(
+    project: Repo, first: str, decision: str
+) -> None:
+    project.write("calc.py", PAGES)
+    project.write("test_calc.py", PAGES_TEST)
+    project.commit("pages")
+    project.write("calc.py", PAGES.replace("range(1", f"range({first}"))
+    answer = verify(project)
+    assert answer["decision"] == decision
+    assert "probed 1 of 1 changed functions on inputs near those of the tests" in answer["notes"]
+
+
 def test_a_source_that_reads_the_test_is_refused(project: Repo) -> None:
     head = (
         "    with open('test_calc.py') as file:\n"

@@ -153,6 +153,19 @@ def _imported(tree: ast.Module, module: str, names: set[str]) -> set[str]:
     return out
 
 
+def last_name(source: bytes, function: ChangedFunction) -> str:
+    """Return the name of a function that replaces others of the same name, as one after its overloads does."""
+    tree = parse(source)
+    name, _, number = function.qualname.partition("#")
+    if isinstance(tree, str) or not number or "<locals>" in name:
+        return ""
+    same = [item for item in _read(tree).functions.values() if item.qualname.partition("#")[0] == name]
+    last = max(same, key=lambda item: item.line)
+    decorators = [] if isinstance(last.node, ast.Lambda) else last.node.decorator_list
+    plain = not any(isinstance(item, ast.Attribute) for item in decorators)  # such as `@size.setter`
+    return name if plain and last.line == function.line else ""
+
+
 # Reading one source ------------------------------------------------------------------------------------------------
 
 

@@ -120,7 +120,7 @@ def _for_changed(seen: Observation, *, grows_table: bool) -> str:
         return ""
     differing = [item for item in near if item.differs]
     share = len(differing) / len(near)
-    if not grows_table and (reason := _narrowness(seen, near, share)):
+    if not grows_table and (reason := _single_number(seen, near) or _narrowness(seen, near, share)):
         return reason
     if _echoes(seen, differing, share):
         return "gives the answers of the tests to other inputs that look alike"
@@ -182,6 +182,78 @@ def _named_value(seen: Observation, near: Sequence[AnswerPair]) -> str:
         if not all(_is_special(value) for value in values):
             return _shown(values[0])
     return ""
+
+
+def _single_number(seen: Observation, near: Sequence[AnswerPair]) -> str:
+    """Name the number of an argument at which alone answers change, if base tells other numbers apart."""
+    changed = [seen.tests[at] for at in seen.changed]
+    if seen.of_caller or not all(item.base.returns for item in changed):
+        return ""
+    for place in dict(_places(changed[0].input)):
+        if any(_is_moved_border(seen, at, place) for at in seen.changed):
+            continue
+        varied = _at_other_numbers(seen, near, place)
+        if len(varied) >= _LEAST_NAMED and _tells_apart(varied, place) and not any(item.differs for item in varied):
+            value = _shown(_number_at(changed[0], place))
+            return (
+                f"changes the answer only where an argument is {value}, and no test shows that other numbers were right"
+            )
+    return ""
+
+
+def _at_other_numbers(seen: Observation, near: Sequence[AnswerPair], place: str) -> list[AnswerPair]:
+    """Return the inputs that differ from a changed test in one number alone, with the same sign.
+
+    There are none if a test that does not change has another number there and takes the way that such inputs take: it
+    shows that base was right there.
+    """
+    values = [_number_at(seen.tests[at], place) for at in seen.changed]
+    signs = {value > 0 for value in values if value is not None}
+    if len(signs) != 1 or any(value is None or abs(value) <= 1 for value in values):
+        return []
+    beside = [item for item in near if item.place == place and item.origin in seen.changed]
+    others = [(_number_at(item, place), item) for item in (*beside, *_in_changed_groups(seen, values, place))]
+    varied = [
+        item
+        for value, item in others
+        if value is not None and value not in values and item.base.returns and (value > 0) in signs
+    ]
+    ways = [item.patch.reached for item in varied if not item.differs]
+    steady = [item for item in seen.tests if not item.differs and not item.patch.stopped]
+    shown = [item for item in steady if _number_at(item, place) not in (*values, None) and item.patch.reached in ways]
+    return [] if shown else varied
+
+
+def _in_changed_groups(seen: Observation, values: Sequence[int | float | None], place: str) -> Iterator[AnswerPair]:
+    """Yield the inputs with other numbers beside a larger argument, where the answer to a test's number changes."""
+    groups: dict[str, list[AnswerPair]] = {}
+    for item in seen.told(seen.numbered):
+        groups.setdefault(item.family, []).append(item)
+    for group in groups.values():
+        if group[0].place == place and any(item.differs and _number_at(item, place) in values for item in group):
+            yield from group
+
+
+def _is_moved_border(seen: Observation, at: int, place: str) -> bool:
+    """Return True if the code tells the numbers below a test's from those above, and has it on one of the two sides."""
+    value = _number_at(seen.tests[at], place)
+    beside = [_beside(seen, at, place, value + step) for step in (-1, 1)] if isinstance(value, int) else []
+    ways = [item.patch.reached for item in beside if item is not None]
+    return len(ways) == len(beside) > 0 and ways[0] != ways[1] and seen.tests[at].patch.reached in ways
+
+
+def _tells_apart(items: Sequence[AnswerPair], place: str) -> bool:
+    """Return True if base gives inputs that differ in one number several answers: it is no choice of options."""
+    answers: dict[str, set[str]] = {}
+    for item in items:
+        rest = repr([(name, value) for name, value in _places(item.input) if name != place])
+        answers.setdefault(rest, set()).add(item.base.text)
+    return any(len(texts) >= _LEAST_ROW_ANSWERS for texts in answers.values())
+
+
+def _number_at(item: AnswerPair, place: str) -> int | float | None:
+    value = dict(_places(item.input)).get(place)
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _is_row_scattered(seen: Observation) -> bool:

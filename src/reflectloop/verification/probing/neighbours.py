@@ -22,6 +22,10 @@ _CONTAINERS: dict[str, Callable[[Iterable[Any]], Any]] = {"tuple": tuple, "set":
 _SAFE = ("int", "float", "bytes", "decimal", "date", "datetime", "timedelta")  # tags of the standard library's values
 GROWN = "grown"  # the family of inputs that are several times as large
 _GROWING, _ROUNDS, _MOST_GROWN_TESTS, _EACH_GROWN = ("joined", "larger"), 3, 4, 10
+NUMBERED = (
+    "numbered"  # the family of inputs with other numbers beside a larger argument; the number of the group follows
+)
+_MOST_NUMBERED_TESTS, _GROUPS, _NUMBER_STEPS = 2, 2, (0, 1, 2, 3, 4, 5, 7, 10, -1, -2, -3)
 LETTER = "letter"  # the family of inputs that differ in one letter of a text; its place in the text follows
 _MOST_TEXTS, _LEAST_PLACES, _LETTERS = 2, 6, 10
 _INT_STEPS = (1, -1, 2, -2, 10, -10, 3, -3, 4, -4, 7, 100, -100)
@@ -219,6 +223,28 @@ def grown(inputs: Sequence[CallInput], focus: Sequence[int], seed: str) -> list[
                     given = _with(inputs[at], place, made)
                     out.setdefault(key(given), NeighbourInput(given, at, str(place), GROWN))
     return [*out.values()]
+
+
+def numbered(inputs: Sequence[CallInput], focus: Sequence[int], seed: str) -> list[NeighbourInput]:
+    """Return groups of inputs with other numbers for one argument, each group with another one that is larger.
+
+    Many numbers have one answer where the other argument is small, such as the length of a part of a short text.
+    """
+    chance = random.Random(int.from_bytes(hashlib.sha256(f"{seed} numbers".encode()).digest()[:8], "big"))  # noqa: S311
+    known = {key(given) for given in inputs}
+    out: list[NeighbourInput] = []
+    for at in focus[:_MOST_NUMBERED_TESTS]:
+        arguments = _arguments(inputs[at])
+        numbers = [(place, value) for place, value in arguments if type(value) is int and abs(value) > 1]
+        pairs = [(place, value, *other) for place, value in numbers for other in arguments if other[0] != place]
+        for number, (place, value, beside, small) in enumerate(pairs[:_GROUPS]):
+            large: Any = _grown(small, [_at(other, beside) for other in inputs if _has(other, beside)], chance)
+            if large is small and type(small) in (str, list, tuple):  # there is no other call
+                large = small[: _LARGEST // _ROUNDS] * _ROUNDS
+            changed = [_with(_with(inputs[at], beside, large), place, value + step) for step in _NUMBER_STEPS]
+            fresh = [given for given in changed if large is not small and key(given) not in known]
+            out += [NeighbourInput(given, at, str(place), f"{NUMBERED} {at} {number}") for given in fresh]
+    return out
 
 
 def _grown(value: object, others: Sequence[object], chance: random.Random) -> object:

@@ -191,6 +191,8 @@ class NeighbourProbe:
         """Return the name by which base and patch have a function; one inside another may replace one of base's."""
         if not self._is_inner(function):
             return function.qualname
+        if name := changed.last_name(self._source(function.path), function):
+            return name
         name = function.qualname.rpartition(".")[2]
         base = changed.parse(self.runs.ground.trees.read(self.base, function.path) or b"")
         defined = base.body if isinstance(base, ast.Module) else []

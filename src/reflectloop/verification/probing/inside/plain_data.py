@@ -43,12 +43,14 @@ import pickle
 import re
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 LARGEST = 16 << 10  # characters of the JSON text of one call's arguments or of its outcome
 DEEPEST = 40
 MOST_DRAINED = 500
+_MOST_TURNS = 1000  # times that a coroutine gives way to others
+_ITERATOR_MODULES = ("builtins", "itertools", "_collections")
 _SMALL = 1 << 63
 remembered: Callable[[Any], Any] | None = None  # tells how an object was made that cannot be pickled
 _PATHS = ("PosixPath", "WindowsPath", "PurePosixPath", "PureWindowsPath")
@@ -88,15 +90,43 @@ def describe(value: Any, budget: ValueBudget | None = None) -> Any:
         return {"opaque": type_name(type(value)), "large": True}
 
 
+def is_iterator(value: Any) -> bool:
+    """Return True for a generator or an iterator of the interpreter, whose values are its only content."""
+    kind = type(value)
+    return kind.__module__ in _ITERATOR_MODULES and (hasattr(kind, "__next__") or hasattr(kind, "__anext__"))
+
+
 def drain(iterator: Any) -> Any:
     """Return the values of an iterator as JSON, up to a bound."""
     items: list[Any] = []
     budget = ValueBudget()
-    for item in iterator:
+    for item in _awaited_items(iterator) if hasattr(type(iterator), "__anext__") else iterator:
         if len(items) >= MOST_DRAINED:
             return {"iterator": items, "more": True}
         items.append(_encode(item, budget, 1, _described))
     return {"iterator": items, "more": False}
+
+
+def _awaited_items(iterator: Any) -> Iterator[Any]:
+    while True:
+        try:
+            yield awaited(iterator.__anext__())
+        except StopAsyncIteration:
+            return
+
+
+def awaited(waiting: Any) -> Any:
+    """Return what a coroutine returns that waits for nothing outside of itself; no event loop runs."""
+    steps = waiting.__await__()
+    for _ in range(_MOST_TURNS):
+        try:
+            turn = next(steps)
+        except StopIteration as end:
+            return end.value
+        if turn is not None:
+            break  # a future, which only an event loop can fulfil
+    steps.close()
+    raise NotPlainData("waits for an event loop")
 
 
 def text_of(value: Any) -> str:

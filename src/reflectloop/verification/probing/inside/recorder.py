@@ -372,8 +372,6 @@ class _Instrument(ast.NodeTransformer):
         if index is None:
             return node
         yields = _own_nodes(node, (ast.Yield, ast.YieldFrom))
-        if yields and isinstance(node, ast.AsyncFunctionDef):
-            return node
         start = 1 if ast.get_docstring(node, clean=False) is not None else 0
         before, body = node.body[:start], node.body[start:]
         number = ast.Constant(index)

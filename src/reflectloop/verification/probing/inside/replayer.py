@@ -211,7 +211,7 @@ class PreparedCall:
             value = self.target(*args, **kwargs)
         except Exception as fault:
             return described_exception(fault)
-        if inspect.iscoroutine(value) or inspect.isgenerator(value) or type(value) in _ITERATORS:
+        if inspect.iscoroutine(value) or plain_data.is_iterator(value):
             return None
         if before is not None and before == _written([*args, *kwargs.values()]):
             self.given = args, kwargs
@@ -236,22 +236,9 @@ def _finished(value: Any) -> tuple[Any, Any]:
         import asyncio  # noqa: PLC0415 - slow to import
 
         value = asyncio.new_event_loop().run_until_complete(value)
-    if inspect.isgenerator(value) or type(value) in _ITERATORS:
+    if plain_data.is_iterator(value):
         return plain_data.drain(value), None
     return plain_data.describe(value), value
-
-
-_ITERATORS: tuple[type, ...] = (
-    map,
-    filter,
-    zip,
-    enumerate,
-    reversed,
-    type(iter([])),
-    type(iter("")),
-    type(iter({})),
-    type(iter(())),
-)
 
 
 def described_exception(fault: BaseException) -> dict[str, Any]:

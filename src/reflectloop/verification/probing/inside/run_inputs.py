@@ -41,7 +41,6 @@ _MOST_USELESS = 24  # endless or stopped calls of one function
 _BATCH = 30  # inputs of one process
 _ALL_VERSIONS = 6  # time for all versions, in times of that of one
 _TIMES_CPU = 10  # wall time for one input, in times of its processor time
-_ITERATORS = ("generator", "map", "filter", "zip", "enumerate", "list_iterator", "reversed", "list_reverseiterator")
 
 
 class AnotherOutcome(Exception):
@@ -208,6 +207,13 @@ def find(module: Any, qualname: str, first: str) -> Callable[..., Any]:
     return value  # type: ignore[no-any-return]
 
 
+def _drawn(value: Any) -> tuple[Any, dict[str, Any]]:
+    """Return what a call returned, a coroutine's result in its place, and the outcome if that is an iterator."""
+    if inspect.iscoroutine(value):
+        value = plain_data.awaited(value)
+    return value, {"value": plain_data.drain(value)} if plain_data.is_iterator(value) else {}
+
+
 def answer(
     function: Callable[..., Any], given: dict[str, Any], steps: StepCounter, guard: Guard, most: int
 ) -> dict[str, Any]:
@@ -229,10 +235,9 @@ def answer(
     steps.start(most)
     try:
         value = function(*args, **kwargs)
-        if type(value).__name__ in _ITERATORS:
-            outcome = {"value": plain_data.drain(value)}
-    except StopCall:
-        outcome = {"stopped": "no answer"}
+        value, outcome = _drawn(value)
+    except (StopCall, plain_data.NotPlainData) as fault:
+        outcome = {"stopped": "no answer" if isinstance(fault, StopCall) else _text_of(fault)}
     except MemoryError:
         outcome = {"stopped": "uses too much memory"}
     except BaseException as fault:  # noqa: BLE001 - the project's own
