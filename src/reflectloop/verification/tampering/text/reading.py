@@ -28,6 +28,7 @@ class Language(NamedTuple):
     calls: bool
 
 
+_RETURNS = r"^\s*(?:if\s*\(\s*(?:1|true|!0)\s*\)\s*\{?\s*)?return\b[^\n]*$"  # in any case
 _TAUTOLOGIES = (
     r"expect\((true|1|'[^']*')\)\.to(?:Be|Equal|BeTruthy)\((?:true|1|\1)?\)|assert(?:\.ok|\.true)?!?\((?:true|1)\)|"
     r"assert(?:True|_eq!|Equals|\.equal|\.strictEqual|Equal|Same)\((?:true|([\w.()]+),\2)\)|expect\((true)\)\.to(?:eq|be)\(?true|"
@@ -277,7 +278,7 @@ def _block(path: str, name: str, text: str, plain: str, span: tuple[int, int, in
     skips = tuple(_skip(text, plain, start, match) for match in language.skip.finditer(inner))
     tags = tuple(_skip(text, plain, start, match) for match in language.tags.finditer(source[: head - start]))
     first = language.check.search(inner)
-    early = re.search(r"^\s*return\b[^\n]*$", inner[: first.start()] if first else "", re.MULTILINE)
+    early = re.search(_RETURNS, inner[: first.start()] if first else "", re.MULTILINE)
     return TestBlock(
         path=path,
         name=name,
