@@ -40,6 +40,22 @@ def test_a_function_with_other_code_is_changed_and_one_with_another_docstring_is
     assert names(changes_of(old, new)) == ["g"]
 
 
+@pytest.mark.parametrize(
+    ("new", "expected"),
+    [
+        ("def _g(n):\n    return _g(n - 1) if n else T\n", []),
+        ("def _g(n):\n    return _g(n - 2) if n else T\n", ["_g"]),
+        ("def g(n):\n    return g(n - 1) if n else T\n\n\ndef _g(n):\n    return _g(n - 1) if n else T\n", ["_g"]),
+        ("class C:\n    def _g(n):\n        return _g(n - 1) if n else T\n", ["C._g"]),
+    ],
+)
+def test_a_function_that_only_got_another_name_is_not_changed(new: str, expected: list[str]) -> None:
+    old = "T = 1\n\n\ndef g(n):\n    return g(n - 1) if n else T\n"
+    assert names(changes_of(old, f"T = 1\n\n\n{new}")) == expected
+    if not expected:
+        assert names(changes_of(old, f"T = 2\n\n\n{new}")) == ["_g"]  # it reads what changed
+
+
 def test_a_function_that_reads_a_changed_table_is_changed_and_others_are_not() -> None:
     old = "T = {1: 2}\n\ndef f(x):\n    return T[x]\n\ndef g(x):\n    return x\n"
     report = changes_of(old, old.replace("2}", "3}"))

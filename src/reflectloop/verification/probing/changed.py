@@ -103,13 +103,22 @@ def former_path(function: ChangedFunction, changes: Sequence[ChangedFile]) -> st
 
 
 def _changed(path: str, old: _SourceModule, new: _SourceModule, names: set[str]) -> Iterator[ChangedFunction]:
+    gone = [function for qualname, function in old.functions.items() if qualname not in new.functions]
     for qualname, function in new.functions.items():
         known = old.functions.get(qualname)
+        if known is None and not names & function.names and any(_is_renamed(item, function) for item in gone):
+            continue
         if known is None or known.dump != function.dump:
             line = known.line if known else 0
             yield ChangedFunction(path, qualname, function.line, known is None, base_line=line)
         elif names & function.names:
             yield ChangedFunction(path, qualname, function.line, is_new=False, direct=False, base_line=known.line)
+
+
+def _is_renamed(old: _SourceFunction, new: _SourceFunction) -> bool:
+    """Return True if two functions of one module or class are the same but for their name."""
+    (scope, _, before), (new_scope, _, after) = old.qualname.rpartition("."), new.qualname.rpartition(".")
+    return scope == new_scope and old.dump.replace(f"'{before}'", f"'{after}'") == new.dump
 
 
 def _readers_elsewhere(
