@@ -15,6 +15,10 @@ ONE = ("full",)
 AT_ONCE = 2
 
 
+class Documented(Exception):
+    """An attempt gets out where the documentation says that it does."""
+
+
 class Story(NamedTuple):
     part: str
     name: str
@@ -62,14 +66,22 @@ def writes(line: str, name: str) -> Tell:
     return tell
 
 
+def _tell(told: Story, person: Person) -> tuple[str, str]:
+    """Return how a story got out, and the reason if that is documented."""
+    try:
+        return told.tell(person), ""
+    except Documented as reason:
+        return "it got out", str(reason)
+
+
 def _play(grounds: Grounds, told: Story, uid: int) -> list[Row]:
     """Tell a story behind each of its walls, and its control once."""
     people = [grounds.person(uid, wall) for wall in told.walls if wall in grounds.walls]
-    out = [told.tell(person) for person in people]
+    seen = [_tell(told, person) for person in people]
     control = told.control(grounds.person(uid, "control"))
     rows = [
-        row(told.part, told.name, told.of, str(person), out=seen, control=control)
-        for person, seen in zip(people, out, strict=True)
+        row(told.part, told.name, told.of, str(person), out=out, control=control, why_not=known)
+        for person, (out, known) in zip(people, seen, strict=True)
     ]
     for person in people:
         remove(person.folder)
