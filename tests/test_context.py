@@ -272,6 +272,14 @@ def test_the_command_prints_places_and_text(code: Repo) -> None:
     assert not [line for line in answer.stdout.split("\n") if line.startswith("net/client.py")]
 
 
+def test_a_question_of_a_megabyte_is_read_from_standard_input(code: Repo) -> None:
+    text = "retries do not wait between attempts\n" + "2026-11-18 filler of a long log 0x7f\n" * 30_000
+    assert len(text) > 1_000_000
+    answer = reflectloop(code.path, "context", "-", "--json", stdin=text)
+    assert answer.json["data"]["hits"][0]["path"] == "net/backoff.py"
+    assert reflectloop(code.path, "context", "-", stdin="\n").code == 12
+
+
 def test_the_command_refuses_nothing_and_contradictions(code: Repo) -> None:
     assert reflectloop(code.path, "context").code == 12
     assert reflectloop(code.path, "context", "x", "--map").code == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from reflectloop.cli.render import Answer, Note, answers, echo, echo_as_is, pain
 from reflectloop.commands import context as contexts
 from reflectloop.context.hit import Hit
 from reflectloop.context.overview import ProjectMap
+
+_LARGEST_QUERY = 1 << 24
 
 
 @click.command()
@@ -43,11 +46,13 @@ def context(
     limit: int,
     project_dir: Path,
 ) -> Answer:
-    """Find the code that a QUERY, a failure or a change is about: whole functions within a token budget.
+    """Find the code that a QUERY ("-": standard input), a failure or a change is about: whole functions in a budget.
 
     \b
     Example: reflectloop context "retries do not wait between attempts"
     """
+    if query == "-":
+        query = sys.stdin.buffer.read(_LARGEST_QUERY).decode("utf-8", "replace")
     if as_map + bool(impact) + bool(query or run is not None or base is not None) > 1:
         raise click.UsageError("QUERY, --impact and --map cannot be used together.")
     if as_map:
