@@ -188,7 +188,16 @@ def test_impact_names_tests_importers_and_uses(code: Repo) -> None:
         ("tests", "tests/test_backoff.py"),
         ("imports", "net/client.py"),
     ]
-    assert "wait_before_retry" in hits[1].why or "RetryPolicy".lower() in hits[1].why
+    assert "wait_before_retry" in hits[1].why or "RetryPolicy" in hits[1].why
+
+
+def test_impact_finds_a_name_with_capitals_and_an_ending_and_spells_it_as_the_file_does(code: Repo) -> None:
+    code.write("sky.py", "class ManyTelescopes:\n    pass\n")
+    code.write("use.py", "def aim(make):\n    return make.ManyTelescopes()\n")
+    code.commit("a sky")
+    assert ("use.py", "uses its names; uses `ManyTelescopes`") in [
+        (hit.path, hit.why) for hit in impact.impact(code.path, "sky.py")
+    ]
 
 
 def test_impact_leaves_out_uses_of_another_files_function_of_the_same_name(code: Repo) -> None:
@@ -208,7 +217,7 @@ def test_impact_knows_the_module_of_go_and_its_packages(repo: Repo) -> None:
     repo.commit("a telescope")
     hits = {hit.path: hit for hit in impact.impact(repo.path, "lens.go")}
     assert (hits["cmd/main.go"].source, hits["cmd/main.go"].start_line) == (("imports",), 5)
-    assert hits["tube.go"].why == "uses its names; uses `focus`"
+    assert hits["tube.go"].why == "uses its names; uses `Focus`"
     assert hits["other/plain.go"].source == ("history",)
 
 

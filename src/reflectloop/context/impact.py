@@ -77,17 +77,12 @@ def _uses(corpus: Corpus, path: str, importers: set[str]) -> dict[str, list[tupl
     """
     ask = corpus.connection.execute
     reader = TreeReader(corpus)
-    names = [
-        name
-        for (name,) in ask(
-            "SELECT DISTINCT d.name FROM definition d JOIN chunk c ON c.id = d.chunk WHERE c.blob = ?",
-            (corpus.blobs[path],),
-        )
-        if len(name) >= _SHORTEST and not name.startswith("__")
-    ]
+    rows = ask("SELECT name FROM chunk WHERE blob = ? ORDER BY first", (corpus.blobs[path],))
+    defined = dict.fromkeys(name.rpartition(".")[2] for (names,) in rows for name in names.split())
+    names = [name for name in defined if len(name) >= _SHORTEST and not name.startswith("__")]
     out: dict[str, list[tuple[int, int, str]]] = {}
     for name in names[:_MOST_NAMES]:
-        by_file, _ = reader.defined({name: 1.0})
+        by_file, _ = reader.defined({name.lower(): 1.0})
         if len(by_file) > _FEW:
             continue
         telling = len(words.pieces(name)) > 1 and set(by_file) <= {path}
