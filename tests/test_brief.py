@@ -98,6 +98,16 @@ def test_what_was_tried_and_how_it_failed_is_told_with_diagnosis_and_output(crew
     assert not told.now.lessons  # step 2 has not failed
 
 
+def test_the_attempt_after_which_a_step_is_blocked_is_told_before_and_after_the_answer(repo: Repo) -> None:
+    crew = Crew(repo).plays(TWO_STEPS, {key: value for key, value in WRONG.items() if key != "attempt"})
+    crew.plan()
+    crew.work()
+    assert crew.repo.run("answer", "1", "add, do not multiply").code == 0
+    told = [(entry.kind, entry.attempt) for entry in brief.collect(folders(repo)).history]
+    failed = [("attempt_failed", number) for number in (1, 2, 3)]
+    assert told[-5:] == [*failed, ("step_blocked", None), ("answered", None)]
+
+
 def test_goal_contract_plan_and_code_come_before_what_happened(crew: Crew) -> None:
     crew.plan()
     told = brief.collect(folders(crew.repo))

@@ -53,6 +53,14 @@ def of(records: TaskRecords) -> list[HistoryEntry]:
             # A changed plan counts attempts from 1 again, and their folders are used again.
             stored = _stored(records, event.step_id, number) if entry.seq > replanned else None
             out.append(_failed(entry.seq, event.step_id, number, stored, event.reason))
+        elif isinstance(event, events.StepBlocked):
+            # The attempt after which a step is blocked ends with this event alone.
+            attempt = (event.step_id, attempts.get(event.step_id, 0))
+            stored = _stored(records, *attempt) if attempt not in known and entry.seq > replanned else None
+            if stored:
+                known.add(attempt)
+                out.append(_failed(entry.seq, *attempt, stored, ""))
+            out += [HistoryEntry(seq=entry.seq, kind=event.kind, **fields) for fields in _plain(event, records)]
         else:
             out += [HistoryEntry(seq=entry.seq, kind=event.kind, **fields) for fields in _plain(event, records)]
     last = records.entries[-1].seq if records.entries else 0

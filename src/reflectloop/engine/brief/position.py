@@ -80,7 +80,9 @@ def _current(records: TaskRecords, task: Task, run: RunState, plan: Plan | None,
         done_when=_fitting(_claims(plan, step), tokens // 8),
         checks=_fitting(contract.checks_of(plan, step), tokens // 8),
         tools=step.agent.tools if step and step.agent else (),
-        question=prompts.one_line(f"{state.reason} {state.unblock}") if state.status == "blocked" else "",
+        question=prompts.one_line("; ".join(filter(None, (state.reason, state.unblock))))
+        if state.status == "blocked"
+        else "",
         answer=sizes.cut(state.answer, tokens // 8),
         findings=sizes.cut(_findings(records, run, state), tokens // 8),
         requested=sizes.cut(past.asked, tokens // 8),
