@@ -84,8 +84,10 @@ def write(scores: Sequence[Score], fixes: Sequence[Score], peer: PeerRanks) -> N
         "ends at the base commit. Weights were chosen by the issues whose id has an even SHA-256; the others were held "
         "back. Fixes: commits that name an issue and change one to three sources and a test; the question is the "
         "message without names of files, the candidates are the sources at the parent. No weight was chosen by fixes. "
-        "Two ways of adding up were equally good by the chosen half (scaled values, or their mean with reciprocal "
-        "ranks); the second was taken when both had been seen on the other half, where it is 0 to 1.3 points better.",
+        "The weights and the way of adding up are those of commit 37fcd692 (2026-11-16): fixed before this run, "
+        "and nothing was chosen by it. The choice between two tied sums (scaled values, or their mean with reciprocal "
+        "ranks) was made earlier, with both seen on the half that is held back: by the chosen half they were equal, by "
+        "the other the second was 0 to 1.3 points better.",
     )
     held = [score for score in scores if not score.is_tuning]
     ours, all_ours = [score.ours for score in held], [score.ours for score in scores]
