@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import base64
-import bz2
 import io
-import lzma
 import re
 import zlib
 from collections.abc import Iterator
@@ -130,26 +128,33 @@ def _unpacked(data: bytes, budget: list[int], depth: int) -> Iterator[tuple[int,
 def _layers(data: bytes, budget: list[int]) -> Iterator[tuple[int, bytes]]:
     unpacker = _unpacker(data)
     if unpacker:
-        yield 1, _inflated(unpacker, data, budget)
+        yield 1, _inflated(*unpacker, data, budget)
     elif data.startswith(b"PK\x03\x04"):
         yield from ((1, member) for member in _members(data, budget))
     else:
         yield from _decoded(data, budget)
 
 
-def _unpacker(data: bytes) -> _Unpacker | None:
+def _unpacker(data: bytes) -> tuple[_Unpacker, type[Exception]] | None:
+    """Return what unpacks the data, and its error for damaged data; None if the data is not packed."""
     if data.startswith(b"\x1f\x8b"):
-        return zlib.decompressobj(wbits=31)
+        return zlib.decompressobj(wbits=31), zlib.error
     if data.startswith(b"BZh"):
-        return bz2.BZ2Decompressor()
-    return lzma.LZMADecompressor(memlimit=_MAX_UNPACKED * 4) if data.startswith(b"\xfd7zXZ\0") else None
+        import bz2  # noqa: PLC0415 - most texts hold no archive
+
+        return bz2.BZ2Decompressor(), OSError
+    if data.startswith(b"\xfd7zXZ\0"):
+        import lzma  # noqa: PLC0415
+
+        return lzma.LZMADecompressor(memlimit=_MAX_UNPACKED * 4), lzma.LZMAError
+    return None
 
 
-def _inflated(unpacker: _Unpacker, data: bytes, budget: list[int]) -> bytes:
+def _inflated(unpacker: _Unpacker, error: type[Exception], data: bytes, budget: list[int]) -> bytes:
     """Return the unpacked data, within the budget; nothing if the data is damaged."""
     try:
         out = unpacker.decompress(data, max(budget[0], 1))
-    except (zlib.error, OSError, EOFError, lzma.LZMAError):
+    except (error, OSError, EOFError):
         return b""
     budget[0] -= len(out)
     return out

@@ -35,6 +35,11 @@ class Event:  # noqa: PLW1641 - no event is a key
         cls._constants = {name: value for name, value in defaults.items() if name not in made}
 
     def __init__(self, **given: Any) -> None:  # noqa: ANN401 - type checkers read the fields
+        if given.keys() != self._known:  # a line of the journal has every field
+            given = self._completed(given)
+        self.__dict__.update(given)
+
+    def _completed(self, given: Json) -> Json:
         values = self._constants | given
         for name, make in self._factories.items():
             if name not in given:
@@ -42,7 +47,7 @@ class Event:  # noqa: PLW1641 - no event is a key
         if values.keys() != self._known:
             wrong = sorted(values.keys() ^ self._known)
             raise TypeError(f"{type(self).__name__}: {', '.join(wrong)}: unknown or missing")
-        self.__dict__.update(values)
+        return values
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"{name} of an event cannot be changed")

@@ -124,18 +124,19 @@ def parse(path: Path, raw: bytes, before: int = 0) -> list[JournalEntry]:
 
 
 def _entry(path: Path, number: int, line: bytes) -> JournalEntry:
-    record = unseal(line)
+    record: dict[str, Any] | None = unseal(line)
     if record is None:
         raise _damaged(path, number, "the checksum does not match")
     taken = record.pop
     taken("mac", None)
     seq, at, kind, schema = taken("seq", None), taken("at", None), taken("kind", None), taken("v", None)
-    if schema != SCHEMA or kind not in KINDS:
+    made = KINDS.get(kind) if isinstance(kind, str) else None
+    if schema != SCHEMA or made is None:
         raise _damaged(path, number, f"it was written by another version (schema {schema}, event {kind!r})")
     if seq != number:
         raise _damaged(path, number, f"it is number {seq}: a line is missing or duplicated")
     try:
-        return JournalEntry(number, str(at), KINDS[str(kind)](**record))
+        return JournalEntry(number, str(at), made(**record))
     except TypeError as fault:
         raise _damaged(path, number, f"it was written by another version ({fault})") from fault
 

@@ -6,6 +6,8 @@ from enum import StrEnum
 
 
 class TaskState(StrEnum):
+    __hash__ = str.__hash__  # that of an enumeration is written in Python, and a journal asks for it at every event
+
     IDLE = "IDLE"
     INTAKE = "INTAKE"
     CONTEXT = "CONTEXT"
