@@ -57,7 +57,14 @@ def shop(repo: Repo) -> Repo:
 class Typed:
     """A command on a terminal of its own, where a person types."""
 
-    def __init__(self, repo: Repo, *words: str, reply: bytes = b"yes\n", env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        repo: Repo,
+        *words: str,
+        reply: bytes = b"yes\n",
+        prompt: bytes = PROMPT,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
         pid, terminal = pty.fork()
         if pid == 0:
             os.chdir(repo.path)
@@ -69,7 +76,7 @@ class Typed:
                 shown += os.read(terminal, 65536)
             except OSError:
                 break
-            if PROMPT in shown and not replied:
+            if prompt in shown and not replied:
                 replied = True
                 os.write(terminal, reply)
         else:
@@ -500,3 +507,13 @@ def test_a_task_of_agents_waits_for_a_person_and_no_agent_repairs_it(repo: Repo)
     assert done.code == 0, done.text
     assert repo.run("apply", result.run.id, "--yes").code == 0
     assert (repo.path / ".husky/pre-commit").exists()
+
+
+def test_apply_asks_about_the_files_or_about_the_branch(repo: Repo) -> None:
+    assert repo.run("run", repo.steps("echo 1 > new.txt")).code == 0
+    on_branch = Typed(repo, "apply", "--branch", "fix", prompt=b"[Y/n]", reply=b"n\n")
+    assert "Commit this change of 1 file(s) on the branch fix?" in on_branch.text
+    assert "nothing was changed" in on_branch.text
+    to_files = Typed(repo, "apply", prompt=b"[Y/n]", reply=b"y\n")
+    assert "Apply this to 1 file(s)?" in to_files.text
+    assert (repo.path / "new.txt").exists()

@@ -91,8 +91,8 @@ def test_both_eras_have_the_same_tools_resources_and_prompts(repo: Repo, era: st
         assert [item.name for item in prompts] == ["tp", "tr", "review", "reflect", "take_over"]
         assert all(item.description for item in prompts)
         state = (await client.read_resource("reflectloop://state")).contents[0]
-        assert json.loads(getattr(state, "text", ""))["next"] == "reflectloop run PLAN"
-        assert (await call(client, "next"))["next"] == "reflectloop run PLAN"
+        assert json.loads(getattr(state, "text", ""))["next"] == "reflectloop init"
+        assert (await call(client, "next"))["next"] == "reflectloop init"
         text = (await call(client, "context"))["text"]
         assert "Only PASS is done" in text
         assert getattr((await client.read_resource("reflectloop://brief")).contents[0], "text", "") == text
@@ -328,7 +328,7 @@ def test_rubbish_on_the_wire_is_dropped_and_the_next_message_is_answered(repo: R
         assert server.wait(60) == 0
     assert all("error" in answers[number] for number in (1, 2, 4))
     assert answers[3]["result"]["protocolVersion"] == "2025-06-18"
-    assert answers[5]["result"]["structuredContent"]["next"] == "reflectloop run PLAN"
+    assert answers[5]["result"]["structuredContent"]["next"] == "reflectloop init"
 
 
 def test_a_message_above_the_limit_is_read_to_its_end_and_replaced() -> None:

@@ -11,12 +11,18 @@ import shlex
 import shutil
 import subprocess
 import sys
+from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import yaml
 
+from reflectloop.cli import run as cli_run
+from reflectloop.engine.run.request import RunOutcome
 from reflectloop.plan import load
+from reflectloop.verification.result import PROBED
 from support import Repo
 
 pytestmark = pytest.mark.usefixtures("without_probing")
@@ -244,3 +250,18 @@ def test_the_hook_refuses_a_weaker_test_and_lets_a_fix_pass(repo: Repo) -> None:
     assert run_hook(repo, "reflectloop-verify") == 0
     repo.write("test_pager.py", (sample / "test_pager.py").read_text().replace("assertEqual", "assertNotEqual"))
     assert run_hook(repo, "reflectloop-verify") == 33
+
+
+def test_the_command_that_comes_first_can_be_typed_as_it_is(repo: Repo) -> None:
+    assert repo.run("status").stdout.splitlines()[-1] == "next: reflectloop init"
+    assert "next: reflectloop init" in repo.run("diff").stderr
+    assert repo.run("init").code == 0
+    assert repo.run("status").stdout.splitlines()[-1] == "next: reflectloop run"
+    assert repo.run("run").code == 0
+
+
+def test_what_was_probed_is_no_warning() -> None:
+    warnings = [f"{PROBED}1 of 1 changed functions", "ruff: not installed"]
+    outcome = SimpleNamespace(steps=(), envelope=SimpleNamespace(warnings=warnings))
+    lines = list(islice(cli_run._outcome_lines(cast("RunOutcome", outcome)), len(warnings)))
+    assert [str(line) for line in lines] == [warnings[0], "warning: ruff: not installed"]

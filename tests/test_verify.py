@@ -448,6 +448,8 @@ def test_revisions_checks_and_sides_that_are_not_there_are_named(calc: Calc) -> 
     calc.fix()
     assert "there is no commit 'nowhere'" in calc.say("--base", "nowhere").stderr
     assert "there is no commit '--all'" in calc.say("--base", "--all").stderr
+    assert "next: git branch --all" in calc.say("--branch", "nowhere").stderr
+    assert "next: reflectloop verify --patch FILE" in calc.say("--patch", "nowhere").stderr
     assert "there is no check 'nose'" in calc.say("--check", "nose").stderr
     assert calc.say("--worktree", "--branch", "main").code == 2
     calc.git("checkout", "-q", ".")

@@ -46,7 +46,10 @@ def apply(
             return True
         with ColouredPatch() as patch:
             offer.stream(patch.take)
-        return render.confirm(f"Apply this to {len(offer.touched)} file(s)?", default=True)
+        count = len(offer.touched)
+        if branch:
+            return render.confirm(f"Commit this change of {count} file(s) on the branch {branch}?", default=True)
+        return render.confirm(f"Apply this to {count} file(s)?", default=True)
 
     result = apply_run.apply(
         project_dir, run, commit=commit, branch=branch, message=message, agree=agree, each_step=each_step

@@ -289,7 +289,7 @@ def status(project_dir: Path) -> Answer:
         "heartbeat": own.read_status() or None,
         "tasks": [view._asdict() for view in views],
     }
-    lines = [f"autoloop works, pid {own.pid}" if own.is_running else "autoloop does not work here"]
+    lines = [f"autoloop works, pid {own.pid}" if own.is_running else "autoloop is not running here"]
     for view in views:
         lines.append(f"  {view.entry}  {view.standing:10}  {view.title}")
         lines += [f"      {one_line(view.reason)}"] if view.reason else []

@@ -23,6 +23,7 @@ from reflectloop.engine.run.request import RunOutcome, RunRequest
 from reflectloop.errors import ReflectloopError
 from reflectloop.plan.load import ASSUMED_TRACK, refuse_address
 from reflectloop.terms import Isolation, describe_level
+from reflectloop.verification.result import PROBED
 from reflectloop.workspace.project import Mode
 
 
@@ -213,7 +214,9 @@ def _outcome_lines(outcome: RunOutcome) -> Iterator[Note]:
     if failed:
         yield from (QuotedNote(f"    {line}") for line in failed.tail.splitlines())
     for warning in outcome.envelope.warnings:
-        if not warning.startswith(ASSUMED_TRACK):  # the default; a person need not do anything
+        if warning.startswith(PROBED):  # what was done, and nothing to worry about
+            yield Note(paint("dim", warning))
+        elif not warning.startswith(ASSUMED_TRACK):  # the default; a person need not do anything
             yield Note(f"{paint('yellow', 'warning:')} {warning}")
     if outcome.error:
         yield from _error_lines(outcome.error, outcome.outcome)

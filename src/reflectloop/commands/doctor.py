@@ -132,7 +132,7 @@ def _overlay() -> DoctorFinding:
         return DoctorFinding(
             "overlay", "ok", "workspaces can be mounted over a shared copy of the base tree ([workspace] overlay)"
         )
-    return DoctorFinding("overlay", "ok", f"not used, since workspaces can be copies instead: {reason}")
+    return DoctorFinding("overlay", "ok", f"not used; workspaces are copies instead ({reason})")
 
 
 def _disk(start: Path) -> list[DoctorFinding]:

@@ -202,7 +202,9 @@ def _touched(folders: Folders, run: RunState) -> int | None:
 
 
 def _next(folders: Folders, task: Task | None, runs: list[dict[str, Any]]) -> str:
-    run = task.last_run if task else None
+    if task is None:
+        return folders.first_command()
+    run = task.last_run
     touched = runs[-1]["touched"] if runs else None
     if run is None or run.status != "running":
         return next_command.for_status(task, run, "idle", touched=touched)

@@ -247,8 +247,12 @@ class Folders(NamedTuple):
         if run_id is None:
             if self.current_task():
                 raise NothingToDo("the current task has no finished run yet", next_step="reflectloop status")
-            raise NothingToDo("nothing has run here yet", next_step="reflectloop run PLAN")
+            raise NothingToDo("nothing has run here yet", next_step=self.first_command())
         return self.run_folder(run_id)
+
+    def first_command(self) -> str:
+        """Return the command for a person with whom nothing has run yet; it can be typed as it is."""
+        return "reflectloop run" if (self.own / "plan.yaml").is_file() else "reflectloop init"
 
     @property
     def knowledge(self) -> Path:

@@ -192,7 +192,7 @@ class Verification:
     def _sides(self) -> BaseAndHead:
         git = self.project.git()
         asked = self.request
-        head_commit = _commit(git, asked.branch) if asked.branch else self.project.head
+        head_commit = _commit(git, asked.branch, "git branch --all") if asked.branch else self.project.head
         assert head_commit  # noqa: S101
         session = sessions.find(self.folders.own, asked.session) if asked.session else None
         base_commit = session.commit if session else self._base(git, head_commit)
@@ -235,7 +235,9 @@ class Verification:
         try:
             size = path.stat().st_size
         except OSError as fault:
-            raise InvalidInput(f"cannot read {path}: {fault.strerror}", next_step="--patch FILE") from fault
+            raise InvalidInput(
+                f"cannot read {path}: {fault.strerror}", next_step="reflectloop verify --patch FILE"
+            ) from fault
         if size == 0:
             raise InvalidInput(f"{path} is empty", next_step="git diff --binary BASE > FILE")
         if size > self.config.workspace.largest_change_mb * 10**6:
@@ -404,10 +406,11 @@ class Verification:
             workspace_registry.remove(entry)
 
 
-def _commit(git: Git, name: str) -> str:
+def _commit(git: Git, name: str, known: str = "git log --oneline") -> str:
+    """Return the commit that a name means; `known` is the command that lists the names there are."""
     result = git.attempt("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     if result.code:
-        raise InvalidInput(f"there is no commit {name!r} here", next_step="git log --oneline")
+        raise InvalidInput(f"there is no commit {name!r} here", next_step=known)
     return os.fsdecode(result.stdout).strip()
 
 
