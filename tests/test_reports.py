@@ -539,6 +539,8 @@ def test_a_package_manager_that_is_missing_is_named_itself() -> None:
         ("cc -o t t.c\n./t\n\nPASSED: 14\nFAILED: 0\n", 0, "passed", 14, 0),
         ("./t\nPASSED: 14\nFAILED: 0\n./u\nPASSED: 13\nFAILED: 1\n", 1, "test_failure", 27, 1),
         ("PASSED: 3\nFAILED: 1\n", 0, "test_failure", 3, 1),
+        ("./t\nFAILED: 2\n", 1, "test_failure", 0, 2),
+        ("cc -c t.c\nerrors: 2\n", 1, "crashed", 0, 0),
         ("ALL TESTS PASSED (145/145)\n", 0, "passed", 145, 0),
         ("SOME TESTS FAILED (140/145)\n", 2, "test_failure", 140, 5),
         ("t.c:3:1: warning: unused variable\n5 of 5 tests passed\n", 0, "passed", 5, 0),

@@ -105,8 +105,9 @@ def tally(lines: list[str]) -> Counts | None:
             block[word] = int(match[2])
         elif match := next((match for pattern in _TALLIES if (match := pattern.match(line))), None):
             parts.append({word: int(number) for word, number in match.groupdict().items()})
-    told = [counts(part) for part in (*parts, block) if "passed" in part]
-    return functools.reduce(added, told) if told else None
+    # A program that stops at a failure may count nothing else; a lone number of errors may be a compiler's.
+    results = [counts(part) for part in (*parts, block) if "passed" in part or part.get("failed")]
+    return functools.reduce(added, results) if results else None
 
 
 _LONGEST_BLOCK = 120  # lines
