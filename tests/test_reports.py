@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from reflectloop.secrets.rulefile import fill_sample
 from reflectloop.verification import compare, reports
+from reflectloop.verification.reports import report_builder
 from reflectloop.verification.result import Counts, ReportReading, VerificationResult
 from support import calls_of, reflectloop
 
@@ -632,3 +633,14 @@ def test_an_example_of_a_rust_source_keeps_its_name_when_its_line_moves() -> Non
     names = set(read(text.format(3), "cargo-test").tests)
     assert names == set(read(text.format(7), "cargo-test").tests)
     assert {name.partition(" - ")[2] for name in names} == {"kebab", "snake", "title"}
+
+
+def test_a_test_that_fails_in_one_of_several_reports_has_failed() -> None:
+    report = '<testsuite><testcase classname="a" name="b">{}</testcase></testsuite>'
+    failed, passed = (reports.read(report.format(inside).encode()) for inside in ("<failure/>", ""))
+    assert failed is not None
+    assert passed is not None
+    for readings in ((failed, passed), (passed, failed)):
+        joined = report_builder.joined(readings)
+        assert list(joined.tests.values()) == ["failed"]
+        assert joined.counts == Counts(passed=1, failed=1)

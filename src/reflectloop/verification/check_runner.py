@@ -29,6 +29,7 @@ from reflectloop.verification.compare import NO_ANSWER
 from reflectloop.verification.fresh_workspaces import WorkspaceFactory
 from reflectloop.verification.observe import TamperWatch
 from reflectloop.verification.progress import CheckObserver, RunningCheck, Times
+from reflectloop.verification.reports import report_builder
 from reflectloop.verification.result import Detail, DetectedCheck, ReportReading, VerificationResult
 from reflectloop.verification.run_extras import RunExtras, RunPlace
 from reflectloop.verification.seal import JudgingFiles, Seal, TouchedFiles, seal_files
@@ -529,23 +530,4 @@ def _reported(top: Path, parts: tuple[str, ...], pattern: str, tool: str) -> Rep
                 readings += [reading] if reading is not None else []
     except OSError:
         return None  # partial reports are useless: a failed test may be in the missing part
-    return _joined(readings) if readings else None
-
-
-def _joined(readings: Sequence[ReportReading]) -> ReportReading:
-    if len(readings) == 1:
-        return readings[0]
-    counts = [reading.counts for reading in readings if reading.counts is not None]
-    summed = (
-        {name: sum(getattr(count, name) for count in counts) for name in type(counts[0]).model_fields}
-        if counts
-        else None
-    )
-    return ReportReading(
-        readings[0].tool,
-        readings[0].kind,
-        tuple(detail for reading in readings for detail in reading.details),
-        type(counts[0])(**summed) if summed is not None else None,
-        {name: outcome for reading in readings for name, outcome in reading.tests.items()},
-        all(reading.collected for reading in readings),
-    )
+    return report_builder.joined(readings) if readings else None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from typing import Literal
 
 from reflectloop.verification.result import Counts, Detail, Kind, Outcome, ReportReading
@@ -79,9 +81,7 @@ class ReportBuilder:
 
     def test(self, name: str, outcome: Outcome, problem: Detail | None = None) -> None:
         self._counted[_FIELD[outcome]] = self._counted.get(_FIELD[outcome], 0) + 1
-        known = self.tests.get(name)
-        if known is None or _WORSE.index(outcome) > _WORSE.index(known):
-            self.tests[name] = outcome
+        self.tests[name] = _worse(outcome, self.tests.get(name, outcome))
         if problem is not None:
             self.issue(problem)
 
@@ -100,3 +100,29 @@ class ReportBuilder:
     def reading(self, counts: Counts | None = None) -> ReportReading:
         totals = counts if counts is not None else (self.counts() if self.kind == "test" else None)
         return ReportReading(self.tool, self.kind, tuple(self.details), totals, self.tests, self.collected)
+
+
+def _worse(first: Outcome, second: Outcome) -> Outcome:
+    return max(first, second, key=_WORSE.index)
+
+
+def added(first: Counts, second: Counts) -> Counts:
+    """Return the sum of two Counts."""
+    return Counts(**{name: getattr(first, name) + getattr(second, name) for name in Counts.model_fields})
+
+
+def joined(readings: Sequence[ReportReading]) -> ReportReading:
+    """Join the reports of one run. A name that stands in several is one test with the worse outcome."""
+    counts = [reading.counts for reading in readings if reading.counts is not None]
+    tests: dict[str, Outcome] = {}
+    for reading in readings:
+        for name, outcome in reading.tests.items():
+            tests[name] = _worse(outcome, tests.get(name, outcome))
+    return ReportReading(
+        readings[0].tool,
+        readings[0].kind,
+        tuple(detail for reading in readings for detail in reading.details),
+        functools.reduce(added, counts) if counts else None,
+        tests,
+        all(reading.collected for reading in readings),
+    )

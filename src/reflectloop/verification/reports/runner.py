@@ -69,11 +69,6 @@ def counts(totals: dict[str, int]) -> Counts:
     )
 
 
-def added(first: Counts, second: Counts) -> Counts:
-    """Return the sum of two Counts."""
-    return Counts(**{name: getattr(first, name) + getattr(second, name) for name in Counts.model_fields})
-
-
 # What programs that test themselves print at their end.
 _TALLY_LINE = lazy(
     r"^\W*(?:tests? )?(total|tests|passed|failed|failures|errors|skipped|ignored) *[:=] *(\d{1,9})\W*$", re.IGNORECASE
@@ -107,7 +102,7 @@ def tally(lines: list[str]) -> Counts | None:
             parts.append({word: int(number) for word, number in match.groupdict().items()})
     # A program that stops at a failure may count nothing else; a lone number of errors may be a compiler's.
     results = [counts(part) for part in (*parts, block) if "passed" in part or part.get("failed")]
-    return functools.reduce(added, results) if results else None
+    return functools.reduce(report_builder.added, results) if results else None
 
 
 _LONGEST_BLOCK = 120  # lines
@@ -160,7 +155,7 @@ def _counts(runner: TextFormat, sums: list[str]) -> Counts:
     if runner.way == "all" or hidden:  # several runs in one log: a later pass hides no failure
         total = each[0]
         for part in each[1:]:
-            total = added(total, part)
+            total = report_builder.added(total, part)
         return total
     return each[-1]
 

@@ -89,7 +89,7 @@ def _counts(sums: list[str]) -> Counts:
     total = each[-1] if each else Counts()
     if not (total.failed or total.errors):  # several runs in one log: a later pass hides no failure
         for earlier in each[:-1]:
-            total = runner.added(total, earlier) if earlier.failed or earlier.errors else total
+            total = report_builder.added(total, earlier) if earlier.failed or earlier.errors else total
     return total
 
 
