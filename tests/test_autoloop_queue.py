@@ -15,7 +15,7 @@ from reflectloop.autoloop.task_view import Standing
 from reflectloop.errors import InvalidInput
 from reflectloop.state import events, latch
 from reflectloop.workspace.folders import Folders, open_project_dirs
-from support import Repo
+from support import Repo, reflectloop
 
 # The queue -------------------------------------------------------------------------------------------------------------
 
@@ -139,3 +139,13 @@ def test_a_damaged_journal_is_told_and_the_latch_stops_only_what_is_not_over(
     path = folders.journal("T-20260131-abcdef")
     path.write_bytes(path.read_bytes().replace(b"Mend it", b"Mend up"))
     assert [view.standing for view in ProjectState(folders.root).views()] == [Standing.QUEUED, Standing.FAILED]
+
+
+def test_a_goal_that_nobody_can_plan_is_queued_with_a_warning(repo: Repo) -> None:
+    first = reflectloop(repo.path, "submit", "The last page is shown")
+    assert first.code == 0
+    assert "no agent is bound to the planner" in first.stderr
+    (repo.path / "reflectloop.toml").write_text('[roles]\nplanner = "claude"\n')
+    second = reflectloop(repo.path, "submit", "The first page is shown")
+    assert "planner" not in second.stderr
+    assert "next: reflectloop autoloop start" in second.stderr

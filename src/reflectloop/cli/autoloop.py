@@ -409,7 +409,9 @@ def submit(
     \b
     Example: reflectloop submit --plan fix.yaml --after Q-20260101-abcdef
     """
+    from reflectloop import config
     from reflectloop.autoloop.submissions import NewSubmission, SubmissionQueue
+    from reflectloop.terms import Role
     from reflectloop.workspace.folders import open_project_dirs
 
     queue = SubmissionQueue(open_project_dirs(project_dir))
@@ -417,8 +419,12 @@ def submit(
         queue.withdraw(withdraw, "withdrawn by the user")
         return Answer({"id": withdraw}, [f"{withdraw} is withdrawn"], next_step="reflectloop autoloop status")
     entry = queue.submit(NewSubmission(goal or "", plan, title, executor, after, priority))
-    lines = [f"{entry.id} is queued: {entry.title}", Note("next: reflectloop autoloop start")]
-    return Answer(entry._asdict(), lines, next_step="reflectloop autoloop start")
+    next_step, warnings = "reflectloop autoloop start", []
+    if goal and config.load(queue.folders.root).roles.bound_to(Role.PLANNER) is None:
+        next_step = 'planner = "NAME" under [roles] in reflectloop.toml'
+        warnings = [Note("warning: no agent is bound to the planner, so nobody can plan this goal yet")]
+    lines = [f"{entry.id} is queued: {entry.title}", *warnings, Note(f"next: {next_step}")]
+    return Answer(entry._asdict(), lines, next_step=next_step)
 
 
 @click.command()
