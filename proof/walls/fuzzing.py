@@ -15,8 +15,9 @@ from pathlib import Path
 
 from proof.walls.person import CANARY, Grounds, Person
 from proof.walls.rows import Row
+from reflectloop import errors
 
-_KNOWN = {0, 1, 2, 10, 11, 12, 14, 16, 17, 20, 30, 31, 32, 33, 34, 40, 41, 42, 43, 50, 51, 52, 60, 61, 98, 99}
+_KNOWN = {0, 1, 2} | {error.exit_code for error in errors.published() if error.code != "INTERNAL"}
 _PLAN = "plan: {title: t, track: direct, verification: {mode: none}, steps: [{id: a, commands: ['echo x >> a.txt']}]}\n"
 _SECTIONS = {
     "workspace": ("root", "keep_failed", "warm", "exclude", "carry", "carry_copy", "largest_change_mb"),
