@@ -34,6 +34,7 @@ QUICK = bool(os.environ.get("PROOF_QUICK"))
 STEPS = 6 if QUICK else 30
 WIDTH = 3 if QUICK else 6  # steps in a batch, where there are batches
 SEED = int(os.environ.get("PROOF_SEED", "20260101"))
+OVERLAY = os.environ.get("PROOF_OVERLAY", "auto")  # the kind of workspaces
 WORKERS = 2
 PATIENCE_S = 20.0
 _DIE = "--die-after"
@@ -92,6 +93,9 @@ class Course:
     def __init__(self, folder: Path, variant: Variant) -> None:
         folder.mkdir(parents=True)
         self.stage, self.variant = Stage(folder), variant
+        settings = folder / "home" / ".config" / "reflectloop" / "config.toml"
+        settings.parent.mkdir(parents=True)
+        settings.write_text(f'[workspace]\noverlay = "{OVERLAY}"\n')
         self.project = self.stage.small_project("project")
         self.counter = folder / "counter"
         if variant.outside:
@@ -244,12 +248,14 @@ class Course:
         return True
 
     def _strangers(self) -> list[str]:
-        """What lies in the temp folder, but for the workspace kept warm; and records of workspaces that are gone."""
+        """What lies in the temp folder, but for the workspace kept warm and whole layers; and records of others."""
         records = list((self.project / ".reflectloop" / "workspaces").glob("*/workspace.json"))
         warm = {path.parent.name for path in records if json.loads(path.read_text())["fate"] == "warm"}
         temp = self.stage.folder / "temp"
         there = [path.name for path in temp.iterdir() if path.name != "reflectloop"]
-        there += [path.name for path in self.stage.workspaces() if path.name not in warm]
+        homes = [path for path in self.stage.workspaces() if path.name.startswith("layers-")]
+        there += [path.name for path in self.stage.workspaces() if path.name not in warm and path not in homes]
+        there += [path.name for home in homes for path in home.iterdir() if not (path / "layer.json").exists()]
         return there + [f"record {path.parent.name}" for path in records if path.parent.name not in warm]
 
     # Reading ---------------------------------------------------------------------------------------------------------
@@ -358,7 +364,7 @@ def prove(paper: Paper, folder: Path, variant: Variant) -> list[Result]:
 
 def main() -> None:
     about = "A plan killed with SIGKILL wherever that can happen, and gone on with by `reflectloop resume`."
-    paper = Paper("chaos", f"{about} Seed {SEED}.")
+    paper = Paper("chaos", f'{about} Workspaces: `overlay = "{OVERLAY}"`. Seed {SEED}.')
     with tempfile.TemporaryDirectory(prefix="reflectloop-proof-") as name:
         bad = [result for variant in VARIANTS for result in prove(paper, Path(name).resolve(), variant)]
     if bad:

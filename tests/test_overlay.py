@@ -11,6 +11,7 @@ import socket
 import stat
 import subprocess
 import tempfile
+import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -76,7 +77,7 @@ def tree(repo: Repo) -> Repo:
 
 
 @contextmanager
-def opened(repo: Repo, kind: str, name: str = "aaaaaa", **more: Any) -> Iterator[Workspace]:
+def opened(repo: Repo, kind: str, name: str = "aaaaaa", *, copied: bool = False, **more: Any) -> Iterator[Workspace]:
     found = project.open_project(repo.path)
     settings = WorkspaceConfig(overlay=kind)
     store = open_store(found, settings)
@@ -90,7 +91,7 @@ def opened(repo: Repo, kind: str, name: str = "aaaaaa", **more: Any) -> Iterator
         carry=settings,
         **more,
     )
-    assert (space.over is not None) == (kind == "auto")
+    assert (space.over is not None) == (kind == "auto" and not copied)
     try:
         yield space
     finally:
@@ -379,6 +380,43 @@ def test_a_layer_that_is_half_made_is_not_used_and_is_collected(tree: Repo) -> N
     names = apart(work)
     assert len(names) == 2
     assert names[0] == names[1]
+
+
+def test_a_workspace_whose_git_folder_was_removed_can_be_reset(tree: Repo) -> None:
+    def work(space: Workspace) -> list[Any]:
+        shutil.rmtree(space.repo / ".git")
+        (space.repo / "a.txt").write_text("changed\n")
+        space.reset_to(space.base_tree)
+        return [(space.repo / "a.txt").read_text(), (space.repo / ".git").exists(), space.record().tree]
+
+    on_both(tree, work)
+
+
+def test_a_library_call_leaves_the_mounts_of_its_process_alone(tree: Repo) -> None:
+    def work() -> bool:
+        mine = os.readlink("/proc/self/ns/mnt")
+        with overlay.kept_out(), opened(tree, "auto", "bbbbbb", copied=True):
+            pass
+        kept = os.readlink("/proc/self/ns/mnt") == mine
+        with opened(tree, "auto"):
+            return kept
+
+    assert apart(work)
+
+
+def test_a_process_with_threads_gets_a_copy(tree: Repo) -> None:
+    def work() -> bool:
+        done = threading.Event()
+        beside = threading.Thread(target=done.wait)
+        beside.start()
+        try:
+            with opened(tree, "auto", copied=True) as space:
+                return (space.repo / "a.txt").exists()
+        finally:
+            done.set()
+            beside.join()
+
+    assert apart(work)
 
 
 def test_a_disk_without_room_for_a_layer_gets_a_copy(tree: Repo, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from reflectloop.errors import ReflectloopError, WorkFault
 from reflectloop.plan.load import load
 from reflectloop.plan.model import Plan
 from reflectloop.state.journal import JournalEntry
-from reflectloop.system import files
+from reflectloop.system import files, overlay
 from reflectloop.terms import Decision, Isolation, OutcomeWord, Track
 from reflectloop.workspace.folders import open_project_dirs
 
@@ -147,6 +147,7 @@ def load_plan(path: Path | str) -> Plan:
     return load(Path(path)).plan
 
 
+@overlay.kept_out()
 def run(
     plan: Plan | Path | str | None = None,
     *,
@@ -201,6 +202,7 @@ def run(
     )
 
 
+@overlay.kept_out()
 def verify(
     *,
     project: Path | str = ".",
@@ -234,6 +236,7 @@ def verify(
     )
 
 
+@overlay.kept_out()
 def gate(
     contract: Path | str,
     *,

@@ -9,6 +9,7 @@ import contextlib
 import errno
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,6 +29,17 @@ _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 class _State:
     entered = False
+    kept_out = False
+
+
+@contextlib.contextmanager
+def kept_out() -> Iterator[None]:
+    """Leave the mounts of this process alone meanwhile: it belongs to the program that uses the engine."""
+    before, _State.kept_out = _State.kept_out, True
+    try:
+        yield
+    finally:
+        _State.kept_out = before
 
 
 def enter() -> str | None:
@@ -35,6 +47,8 @@ def enter() -> str | None:
 
     Threads inherit them only if they start later, so the process must have one thread.
     """
+    if _State.kept_out:
+        return "the process is not the engine's own"
     if _State.entered:
         return None
     if os.geteuid() != 0:

@@ -358,7 +358,11 @@ class MountedLayer:
 
     def _mount(self) -> None:
         overlay.mount(self.layer.files, self.upper, self.upper.with_name("work"), self._repo)
-        if self._repo.lstat().st_dev != (self._repo / ".git").lstat().st_dev:
+        try:
+            apart = self._repo.lstat().st_dev != (self._repo / ".git").lstat().st_dev
+        except FileNotFoundError:
+            apart = False  # a command removed it, from a workspace that was looked at when it was created
+        if apart:
             overlay.unmount(self._repo)
             raise OSError(errno.EXDEV, "the layers are on disks that cannot be shown as one")
 
