@@ -316,7 +316,7 @@ def _stray(person: Person) -> str:
         strays += bool(left)
         for process in left:
             _kill(process)
-    strays += any(person.folder.rglob("done"))
+    strays += any("done" in files for _, _, files in os.walk(person.folder))
     return f"{strays} signs that it went on" if strays else ""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import http.server
 import json
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +24,12 @@ _PWN = "touch {home}/pwned; cat {home}/.ssh/id_walls > {home}/pwned"
 
 def _pwned(person: Person) -> str:
     return "a command wrote to HOME" if (person.home / "pwned").exists() else ""
+
+
+def _called(person: Person, word: str) -> list[str]:
+    """Return the paths of a person with a word in their name; what is just being removed is passed over."""
+    walked = ((top, name) for top, folders, files in os.walk(person.folder) for name in (*folders, *files))
+    return [f"{top}/{name}" for top, name in walked if word in name]
 
 
 def _run_build(person: Person, project: Path) -> str:
@@ -257,8 +264,8 @@ def _check_name(person: Person) -> str:
     project = person.project(_files(person, checks))
     person.put(project / "README.md", "changed\n")
     person.loop(project, "verify", "--json")
-    outside = [path for path in person.folder.rglob("*pwned*") if ".reflectloop" not in str(path)]
-    return f"a log was written to {outside[0].name}" if outside else ""
+    outside = [path for path in _called(person, "pwned") if ".reflectloop" not in path]
+    return f"a log was written to {outside[0]}" if outside else ""
 
 
 story(PART, "a check's name with .. in it", control=writes("echo x > ../home/pwned", "pwned"))(_check_name)
@@ -268,7 +275,7 @@ def _escaping_plan(name: str, plan: str) -> None:
     def tell(person: Person) -> str:
         project = person.project(_files(person, "", {"evil.yaml": plan}))
         person.loop(project, "run", "evil.yaml", "--json")
-        outside = [path for path in person.folder.rglob("pwned*") if ".reflectloop/" not in str(path)]
+        outside = [path for path in _called(person, "pwned") if ".reflectloop/" not in path]
         read = CANARY in person.kept(project) + person.log(project)
         return "written outside" if outside else "a canary was read" if read else ""
 
