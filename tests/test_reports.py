@@ -644,3 +644,10 @@ def test_a_test_that_fails_in_one_of_several_reports_has_failed() -> None:
         joined = report_builder.joined(readings)
         assert list(joined.tests.values()) == ["failed"]
         assert joined.counts == Counts(passed=1, failed=1)
+
+
+def test_a_test_check_that_shows_no_tests_says_how_its_exit_code_can_count() -> None:
+    silent = reports.judge(None, exit_code=0, kind="test", tool="make", log="./t\n")
+    assert silent.type == "crashed"
+    assert 'kind = "custom"' in silent.suggestion
+    assert "read the log" in reports.judge(None, exit_code=2, kind="test", tool="make", log="./t\n").suggestion

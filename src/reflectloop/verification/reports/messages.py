@@ -156,11 +156,10 @@ def contradicted(tool: str, counts: Counts, exit_code: int) -> ResultVerdict:
 
 def without_result(tool: str, exit_code: int | None) -> ResultVerdict:
     code = "" if exit_code is None else f"exit code {exit_code}, and "
-    return ResultVerdict(
-        "crashed",
-        f"{tool}: {code}no test result was reported",
-        "read the log: the runner ended before it reported a result, or writes its report elsewhere",
-    )
+    next_step = "read the log: the runner ended before it reported a result, or writes its report elsewhere"
+    if exit_code == 0:
+        next_step = 'if only its exit code counts, give it kind = "custom" under [verify] checks in reflectloop.toml'
+    return ResultVerdict("crashed", f"{tool}: {code}no test result was reported", next_step)
 
 
 def failed_unread(tool: str, exit_code: int, kind: Kind, log: str) -> ResultVerdict:
