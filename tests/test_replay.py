@@ -15,6 +15,8 @@ from reflectloop.verification.fresh_workspaces import hash_seed
 from reflectloop.verification.probing import replays, sabotage
 from reflectloop.verification.probing.changed import ChangedFunction
 from reflectloop.verification.probing.programs import RecordedCall
+from reflectloop.verification.probing.second_run import SuiteOutcomes, SurroundingsProbe
+from reflectloop.verification.result import DetectedCheck, Outcome, VerificationResult
 from support import Repo
 
 pytestmark = [pytest.mark.usefixtures("without_probing"), pytest.mark.probing("replay")]
@@ -454,3 +456,16 @@ def test_a_source_whose_doctests_call_is_not_replaced_by_a_stand_in() -> None:
     made = replays.stand_ins(calls, ["pkg/calc.py", "tests/test_calc.py"])
     assert list(made.files) == ["tests/test_calc.py"]
     assert set(made.groups) == {"pkg.calc.one", "tests.test_calc.Calc.test_one"}
+
+
+@pytest.mark.parametrize(("old", "asked"), [("failed", []), ("passed", ["passes-only-here"])])
+def test_a_test_whose_old_version_depends_on_the_order_too_is_not_asked_about(old: Outcome, asked: list[str]) -> None:
+    outcomes: dict[str, Outcome] = {"patch": "failed", "base": "failed", "old": old}
+
+    def run(tree: str, *_: object) -> VerificationResult:
+        return VerificationResult(ok=False, type="test_failure", summary="", tests={"t": outcomes[tree]})
+
+    check = DetectedCheck("tests", "test", "pytest", ("pytest",))
+    suite = SuiteOutcomes(check, {"t": "failed"}, {"t": "passed"}, 1, ["t"], "old", {"t": "passed"})
+    found = SurroundingsProbe(run, "base", "patch", suite).record([])
+    assert [finding.rule for finding in found.findings] == asked

@@ -445,11 +445,13 @@ class SealedVerification:
         suites, proving = [], {}
         for item in counted:
             tests = own.get(item.check.name)
-            on_base = {**(item.base.tests if item.base else {}), **(tests.on_base.tests if tests else {})}
+            old = item.base.tests if item.base else {}
+            on_base = {**old, **(tests.on_base.tests if tests else {})}
             on_patch = {**item.sealed.tests, **(tests.on_patch.tests if tests else {})}
             proving[item.check.name] = [name for name in proven if on_patch.get(name) == "passed"]
             important = [*item.comparison.fixed, *(tests.on_patch.tests if tests else ())]
-            suites.append(SuiteOutcomes(item.check, on_base, on_patch, item.sealed.duration_ms, important))
+            duration = item.sealed.duration_ms
+            suites.append(SuiteOutcomes(item.check, on_base, on_patch, duration, important, self.case.base, old))
         return probing.examine(
             ProbeInput(
                 self.runs,

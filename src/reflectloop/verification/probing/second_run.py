@@ -37,6 +37,8 @@ class SuiteOutcomes(NamedTuple):
     on_patch: Mapping[str, Outcome]
     duration_ms: int
     important: Sequence[str]  # tests that turned green, and files of tests that the patch adds or changes
+    old_tree: str = ""  # base with its own tests, and their outcomes
+    old_tests: Mapping[str, Outcome] = {}
 
 
 class SecondRun(NamedTuple):
@@ -108,6 +110,8 @@ class SurroundingsProbe(NamedTuple):
             return SecondRun(recording, lost_finding, () if lost else (f"{self.suite.check.name}: no second result",))
         stable = [name for name in red if self.suite.on_base.get(name) == base.tests.get(name) == "passed"]
         fixed = [name for name in red if self.suite.on_base.get(name) not in ("passed", "xpassed")]
+        before = self._dependent_before(fixed)
+        fixed = [name for name in fixed if name not in before]
         dependent = [name for name in red if name not in stable and name not in fixed]
         findings = []
         for names, grade in ((stable, "weakening"), (fixed, "suspect")):
@@ -115,6 +119,14 @@ class SurroundingsProbe(NamedTuple):
                 findings.append(self._finding(f"passes only with {self._cause(names)}", grade, names))
         notes = (f"depends on its surroundings on base too: {_shown(dependent)}",) if dependent else ()
         return SecondRun(recording, tuple(findings), notes)
+
+    def _dependent_before(self, names: Sequence[str]) -> list[str]:
+        """Return those of these tests whose old version passes on base, and fails there in other surroundings."""
+        known = [name for name in names if self.suite.old_tests.get(name) == "passed"]
+        if not known or not self.suite.old_tree:
+            return []
+        old = self._run(self.suite.old_tree, "old tests on base, in other surroundings", self._without_recorder())
+        return [name for name in known if old.tests.get(name) in _RED]
 
     def _with_unsteady(self, out: SecondRun, loose: Sequence[str]) -> SecondRun:
         """Repeat tests that failed once, equally often on the patch and on base."""
