@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -56,6 +56,8 @@ class FailureExplainer:
         base, now = judged.base, judged.sealed
         if base.tests and not now.tests and now.type in NO_ANSWER:
             return self._unusable(judged, base)
+        if not base.tests and base.ok and not now.ok and not now.tests:
+            return self._nameless(judged, base)
         if not base.tests or not now.tests:
             return ExplainedCheck(judged)
         return self._tests(judged, own)
@@ -116,16 +118,38 @@ class FailureExplainer:
 
     def _unusable(self, judged: CheckComparison, base: VerificationResult) -> ExplainedCheck:
         """The old tests cannot even start on the change: judge by their new version, which a person must approve."""
-        versions: list[tuple[Sequence[ChangedFile], str, str, str]] = [
-            (self.served, self.with_tests, "with the new tests, on base + patch", intended.RULE)
-        ]
-        if self.head != self.with_tests:
-            versions.append((self.settings, self.head, "with the settings of the change", OWN_SETTINGS))
-        for files, tree, description, rule in versions:
-            new = self.run(tree, judged.check, description) if files else None
-            if new is not None and new.tests:
+        for files, tree, description, rule in self._new_versions():
+            new = self.run(tree, judged.check, description)
+            if new.tests:
                 return self._answered(judged, base, new, files, rule)
         return ExplainedCheck(judged)
+
+    def _nameless(self, judged: CheckComparison, base: VerificationResult) -> ExplainedCheck:
+        """A build, or tests without names, that pass only with the change's own files: a person must approve these."""
+        for files, tree, description, rule in self._new_versions():
+            new = self.run(tree, judged.check, description)
+            if not new.ok:
+                continue
+            line, quoted = intended.quote(files[0])
+            paths = shown([change.path for change in files])
+            what = (
+                f"{judged.check.name} fails on the change ({judged.sealed.summary}); "
+                f"with the new version of {paths}: {new.summary}; on base: {base.summary}"
+            )
+            finding = TamperFinding(rule, files[0].path, line, what, "suspect", quoted)
+            explained = frozenset((judged.check.name,))
+            return ExplainedCheck(
+                judged._replace(comparison=Comparison(), explained=explained, answered_by=new), (finding,)
+            )
+        return ExplainedCheck(judged)
+
+    def _new_versions(self) -> Iterator[tuple[Sequence[ChangedFile], str, str, str]]:
+        """Yield what the change has its own version of: files, the tree with them, a description and a rule."""
+        if self.served:
+            yield self.served, self.with_tests, "with the new tests, on base + patch", intended.RULE
+        if self.settings and self.head != self.with_tests:
+            settings = sorted(self.settings, key=lambda change: change.before is None)  # an edited one tells more
+            yield settings, self.head, "with the settings of the change", OWN_SETTINGS
 
     def _answered(
         self,

@@ -275,7 +275,8 @@ class SealedVerification:
 
     def _whole(self, tree: str, check: DetectedCheck, description: str) -> VerificationResult:
         """Run one check with the builds it needs."""
-        return self._run(tree, [*self._builds(check), check], description)[check.name].result
+        before = [build for build in self._builds(check) if build.name != check.name]
+        return self._run(tree, [*before, check], description)[check.name].result
 
     def _builds(self, check: DetectedCheck) -> list[DetectedCheck]:
         return [other for other in self.case.checks if other.kind == "build" and other.cwd == check.cwd]
