@@ -65,12 +65,15 @@ def overhead_table(cases: Sequence[Case]) -> list[list[str]]:
         ratio = [case.verdict.seconds / max(case.plain_s, 0.01) for case in some]
         besides = [case.verdict.seconds - case.verdict.run_seconds for case in some]
         inside = [case.verdict.run_seconds for case in some]
+        share = [part / max(case.verdict.seconds, 0.01) for part, case in zip(besides, some, strict=True)]
         runs = [case.verdict.runs for case in some]
-        pairs = [
-            f"{statistics.median(values):.1f} / {percentile(values, 0.9):.1f}" for values in (ratio, inside, besides)
-        ]
-        rows.append([kind, pairs[0], f"{statistics.median(runs):.0f} ({max(runs)})", *pairs[1:]])
+        pairs = [_pair(values, 1) for values in (ratio, inside, besides)]
+        rows.append([kind, pairs[0], f"{statistics.median(runs):.0f} ({max(runs)})", *pairs[1:], _pair(share, 2)])
     return rows
+
+
+def _pair(values: Sequence[float], digits: int) -> str:
+    return f"{statistics.median(values):.{digits}f} / {percentile(values, 0.9):.{digits}f}"
 
 
 def write_paper(cases: Sequence[Case], product: str) -> None:
@@ -100,8 +103,11 @@ def write_paper(cases: Sequence[Case], product: str) -> None:
     _section(paper, "Repositories", ["repository", *head[1:]], cross_table(cases, names, lambda case: case.repository))
     _section(
         paper,
-        "Cost: median / 90th percentile",
-        ["kind", "verify / one plain run", "boxed runs (most)", "seconds in runs", "seconds besides"],
+        "Cost: median / 90th percentile; seconds include waiting on a busy machine",
+        [
+            *("kind", "verify / one plain run", "boxed runs (most)", "seconds in runs", "seconds besides"),
+            "share of a verification that is besides its runs",
+        ],
         overhead_table(cases),
     )
     stopped = [case for case in cases if case.verdict.outcome in {"REFUSED", "NOT JUDGED"}]
