@@ -469,3 +469,23 @@ def test_a_test_whose_old_version_depends_on_the_order_too_is_not_asked_about(ol
     suite = SuiteOutcomes(check, {"t": "failed"}, {"t": "passed"}, 1, ["t"], "old", {"t": "passed"})
     found = SurroundingsProbe(run, "base", "patch", suite).record([])
     assert [finding.rule for finding in found.findings] == asked
+
+
+@pytest.mark.parametrize(("broken", "asked"), [(4, []), (2, ["passes-only-here"]), (0, ["passes-only-here"])])
+def test_a_fixed_test_in_a_folder_that_needs_its_order_on_base_too_is_not_asked_about(
+    broken: int, asked: list[str]
+) -> None:
+    others = [f"docs/{number}.rst::{number}" for number in range(5)]
+    other_order: dict[str, Outcome] = {"docs/t.rst::t": "failed"}
+    other_order |= {name: "failed" if number < broken else "passed" for number, name in enumerate(others)}
+
+    def run(*_: object) -> VerificationResult:
+        return VerificationResult(ok=False, type="test_failure", summary="", tests=other_order)
+
+    check = DetectedCheck("tests", "test", "pytest", ("pytest",))
+    as_usual: dict[str, Outcome] = dict.fromkeys(others, "passed")
+    on_base: dict[str, Outcome] = {**as_usual, "docs/t.rst::t": "failed"}
+    on_patch: dict[str, Outcome] = {**as_usual, "docs/t.rst::t": "passed"}
+    suite = SuiteOutcomes(check, on_base, on_patch, 1, ["docs/t.rst::t"], "old", on_base)
+    findings = SurroundingsProbe(run, "base", "patch", suite).record([]).findings
+    assert [finding.rule for finding in findings] == asked

@@ -24,6 +24,7 @@ _WHOLE_BELOW_MS = 20_000  # a suite that takes longer is repeated in part
 _RED = ("failed", "error")
 _MOST_NAMED = 5
 _REPEATS = 4
+_LEAST_BESIDE = 3  # tests of a folder that fail together
 
 # Runs one check on a tree: tree, check, description, tests, extras.
 RunOnce = Callable[[str, DetectedCheck, str, Sequence[str], RunExtras | None], VerificationResult]
@@ -111,7 +112,7 @@ class SurroundingsProbe(NamedTuple):
         stable = [name for name in red if self.suite.on_base.get(name) == base.tests.get(name) == "passed"]
         fixed = [name for name in red if self.suite.on_base.get(name) not in ("passed", "xpassed")]
         before = self._dependent_before(fixed)
-        fixed = [name for name in fixed if name not in before]
+        fixed = [name for name in fixed if name not in before and not self._fails_with_its_folder(name, base)]
         dependent = [name for name in red if name not in stable and name not in fixed]
         findings = []
         for names, grade in ((stable, "weakening"), (fixed, "suspect")):
@@ -127,6 +128,17 @@ class SurroundingsProbe(NamedTuple):
             return []
         old = self._run(self.suite.old_tree, "old tests on base, in other surroundings", self._without_recorder())
         return [name for name in known if old.tests.get(name) in _RED]
+
+    def _fails_with_its_folder(self, name: str, base: VerificationResult) -> bool:
+        """Return True if most of base's own tests in the folder of this one fail on base in other surroundings too.
+
+        A test that is red on base because of the fault cannot show by itself that it depends on them.
+        """
+        folder = _folder(name)
+        passed = [old for old, outcome in self.suite.old_tests.items() if outcome == "passed"]
+        beside = [base.tests.get(old) for old in passed if old != name and _folder(old) == folder]
+        failing = sum(outcome in _RED for outcome in beside)
+        return failing >= _LEAST_BESIDE and failing * 2 > len(beside)
 
     def _with_unsteady(self, out: SecondRun, loose: Sequence[str]) -> SecondRun:
         """Repeat tests that failed once, equally often on the patch and on base."""
@@ -162,3 +174,7 @@ class SurroundingsProbe(NamedTuple):
 def _shown(names: Sequence[str]) -> str:
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     return ", ".join(names[:_MOST_NAMED]) + more
+
+
+def _folder(test: str) -> str:
+    return test.partition("::")[0].rpartition("/")[0]
