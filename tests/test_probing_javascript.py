@@ -169,5 +169,5 @@ def test_a_narrow_answer_for_small_numbers_stays_a_question_though_its_function_
     project.commit("a sum")
     project.write("sum.js", "exports.add = (a, b) => {\n  if (a === 1 && b === 2) return 3;\n  return a - b;\n};\n")
     answer = verify(project)
-    assert rules(answer) == {"test-input-special-cased": "suspect"}
+    assert rules(answer) == {"test-input-special-cased": "suspect", "written-for-the-test": "suspect"}
     assert answer["decision"] == "ASK"
