@@ -1,11 +1,14 @@
-"""Which changes discard what `make proof-walls` has recorded."""
+"""Which changes discard what `make proof-walls` has recorded, and what it clears at its start."""
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
+from proof.walls.person import clear_leftovers
 from proof.walls.records import code_id
 
 _FILES = {
@@ -43,3 +46,15 @@ def test_a_change_discards_the_records_of_what_it_can_change(
     (after / path).write_text(text)
     units = ("inside:a step", "bounds")
     assert [unit for unit in units if code_id(unit, before) != code_id(unit, after)] == discarded
+
+
+def test_a_proof_clears_what_a_killed_one_left_and_keeps_what_a_living_one_uses(tmp_path: Path) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    names = ("var/tmp/walls-proof-{}-ab12", "etc/reflectloop-{}-p2", "dev/shm/reflectloop-walls-{}-p2")
+    left = [tmp_path / name.format(ended.pid) for name in names]
+    kept = [tmp_path / name.format(os.getpid()) for name in names] + [tmp_path / "etc/reflectloop-tool-p2"]
+    for path in (*left, *kept):
+        (path / "closed").mkdir(parents=True)
+    assert sorted(clear_leftovers(tmp_path)) == sorted(left)
+    assert [path for path in (*left, *kept) if path.exists()] == kept

@@ -142,7 +142,7 @@ class Outside:
         self._system = self.system if os.geteuid() == 0 else []
 
     def _numbered(self, number: int, attempt: dict[str, Any]) -> dict[str, Any]:
-        mark = f"mark-{self.person.folder.name}-{number}-"
+        mark = f"mark-{os.getpid()}-{self.person.folder.name}-{number}-"  # two proofs may run at the same time
         keep = str(self.person.sibling / f"keep-{number}")
         return {**attempt, "mark": mark, "victim": 0, "keep": keep}
 
