@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -188,7 +189,7 @@ def test_an_input_that_does_not_end_on_the_patch_was_not_mended() -> None:
 def test_a_call_with_a_tests_input_excuses_only_a_function_that_base_calls_so_too() -> None:
     item = _pair(300, {"value": "st"}, {"value": "st"}, meets=True)
     assert item.tells(frozenset(), 8_000)
-    assert not item._replace(base=item.base._replace(meets=True)).tells(frozenset(), 8_000)
+    assert not item._replace(base=replace(item.base, meets=True)).tells(frozenset(), 8_000)
 
 
 def test_code_that_only_tests_reach_is_asked_about_however_many_answers_change() -> None:
@@ -196,7 +197,7 @@ def test_code_that_only_tests_reach_is_asked_about_however_many_answers_change()
     seen.tests = [_pair(number, {"value": "st"}, {"value": "th"}, reached={"f:1": 0b11}) for number in (11, 111)]
     seen.near = [_pair(n, {"value": "st"}, {"value": "xx"}, reached={"f:1": 0b101}) for n in range(300, 340)]
     assert "only the inputs of the tests reach" in _reasons(seen)
-    seen.near = [item._replace(patch=item.patch._replace(reached={"f:1": 0b111})) for item in seen.near]
+    seen.near = [item._replace(patch=replace(item.patch, reached={"f:1": 0b111})) for item in seen.near]
     assert not judging.judge(seen)
 
 

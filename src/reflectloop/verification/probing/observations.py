@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from reflectloop.verification.probing import neighbours, number_rows, renaming
@@ -39,11 +40,12 @@ class FunctionInputs(NamedTuple):
     added: frozenset[object] = frozenset()  # values that the changed sources write down and base's do not
 
 
-class FunctionAnswer(NamedTuple):
+@dataclass(frozen=True)
+class FunctionAnswer:
     """The answer of one version to one input."""
 
     outcome: Mapping[str, Any]
-    reached: Mapping[str, int] = {}  # by code object, a bit for each instruction
+    reached: Mapping[str, int] = field(default_factory=dict)  # by code object, a bit for each instruction
     equality: tuple[tuple[str, str], ...] = ()
     steps: int = 0
     meets: bool = False  # the function called itself with an input of the tests; counts if base's does so too
@@ -69,8 +71,9 @@ class FunctionAnswer(NamedTuple):
         """Return the type of the exception, or the kind of outcome."""
         return str(self.outcome.get("raises") or next(iter(self.outcome)))
 
-    @property
+    @cached_property
     def text(self) -> str:
+        """Return the outcome as it is compared; each answer is compared many times."""
         return json.dumps(self.outcome, sort_keys=True)
 
 
