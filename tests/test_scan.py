@@ -51,6 +51,17 @@ def test_every_file_is_scanned_outside_a_repository(tmp_path: Path) -> None:
     assert sorted(finding["rule"] for finding in done.json["data"]["findings"]) == ["github-token", "url-with-secret"]
 
 
+def test_a_link_that_the_user_names_is_said_not_to_be_followed(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "a.txt").write_text(TOKEN)
+    (tmp_path / "link").symlink_to("real")
+    done = reflectloop(tmp_path, "scan", "link")
+    assert (done.code, done.stdout) == (0, "")
+    assert f"is a link, and only its text was scanned; to scan what it leads to: reflectloop scan {tmp_path}/real" in (
+        done.stderr
+    )
+
+
 def test_a_pragma_does_not_count_in_a_stream(repo: Repo) -> None:
     done = reflectloop(repo.path, "scan", "-", stdin=f"x\n{TOKEN}  # allowlist-secret why=FIXTURE\n")
     assert done.code == 1

@@ -92,6 +92,10 @@ def _lines(report: scans.ScanReport) -> Iterator[str]:
         yield f"{place}:{finding.line}: {grade} {finding.rule} (fingerprint {finding.fingerprint}){further}"
     for file in report.unread:
         yield f"{file.path}: {paint('red', 'not read')}: {file.reason}"
+    for path, target in report.links:
+        yield Note(
+            f"{path} is a link, and only its text was scanned; to scan what it leads to: reflectloop scan {target}"
+        )
     if report.clean:
         yield Note("no secrets were found")
     else:

@@ -55,6 +55,7 @@ class UnreadableFile(NamedTuple):
 class ScanReport(NamedTuple):
     findings: list[LocatedSecret]
     unread: list[UnreadableFile]
+    links: tuple[tuple[str, str], ...] = ()  # named by the user: the link, whose text was scanned, and where it leads
 
     @property
     def clean(self) -> bool:
@@ -66,6 +67,7 @@ class ScanReport(NamedTuple):
             "clean": self.clean,
             "findings": [finding._asdict() for finding in self.findings],
             "unread": [file._asdict() for file in self.unread],
+            "links": [{"path": path, "leads_to": target} for path, target in self.links],
         }
 
 
@@ -116,15 +118,17 @@ def _grouped(findings: Iterable[LocatedSecret]) -> list[LocatedSecret]:
 
 
 def tree(here: ScanSettings, targets: Iterable[Path]) -> ScanReport:
-    """Scan files and folders; in a repository, what git tracks or could track."""
-    report = ScanReport([], [])
+    """Scan files and folders; in a repository, what git tracks or could track. Of a link, its text is scanned."""
+    report, links = ScanReport([], []), []
     for target in (path.absolute() for path in targets):
         if not os.path.lexists(target):
             raise InvalidInput(f"{target} does not exist", next_step="reflectloop scan --help")
+        if target.is_symlink() and target.exists():
+            links.append((files.display(os.fsencode(target)), files.display(os.fsencode(target.resolve()))))
         repository = _Repository.around(target)
         for name in _names(target, repository, report.unread):
             _scan_into(report, here, name, repository)
-    return report
+    return report._replace(links=tuple(links))
 
 
 def _scan_into(report: ScanReport, here: ScanSettings, name: bytes, repository: _Repository | None) -> None:
