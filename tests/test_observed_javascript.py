@@ -20,7 +20,8 @@ test('adds', () => assert.strictEqual(add(1, 2), 3));
 """
 # A runner with the interface of mocha: its files, its globals, its options and its report.
 MOCHA = """
-class Test { constructor(title, fn) { this.title = title; this.fn = fn; } fullTitle() { return this.title; } }
+class Test { constructor(title, fn) { this.title = title; this.fn = fn; this.file = require('path').resolve('test.js'); }
+  fullTitle() { return this.title; } }
 class Suite { constructor() { this.tests = []; this.hooks = { after: [], afterEach: [] }; }
   addTest(test) { this.tests.push(test); } }
 class Runner extends require('events') {
@@ -36,18 +37,16 @@ class Mocha { constructor() { this.suite = new Suite(); } run(done) { return new
 module.exports = Object.assign(Mocha, { Test, Suite, Runner });
 """
 PROGRAM = """#!/usr/bin/env node
-const Mocha = require('../lib/mocha.js'); const fs = require('fs'); const path = require('path');
+const Mocha = require('../lib/mocha.js'); const path = require('path');
 const option = (name) => process.argv.map((word) => word.split(name)).find((parts) => parts.length === 2)?.[1];
 const mocha = new Mocha(); const { suite } = mocha;
 global.test = (title, fn) => suite.addTest(new Mocha.Test(title, fn));
 global.after = (fn) => suite.hooks.after.push(fn); global.afterEach = (fn) => suite.hooks.afterEach.push(fn);
 if (option('--file=')) require(option('--file='));
 require(path.resolve('test.js'));
-const passes = [], failures = [];
-const entry = (test) => ({ fullTitle: test.fullTitle(), file: path.resolve('test.js') });
-const runner = mocha.run(() => { process.exitCode = failures.length;
-  fs.writeFileSync(option('output='), JSON.stringify({ stats: {}, passes, failures })); });
-runner.on('pass', (test) => passes.push(entry(test))); runner.on('fail', (test) => failures.push(entry(test)));
+const runner = mocha.run(() => runner.emit('end'));
+runner.on('fail', () => { process.exitCode = 1; });
+new (require(option('--reporter=')))(runner, {});
 """
 RUNNER = "require.cache[Object.keys(require.cache).find((key) => key.endsWith('mocha/lib/mocha.js'))].exports"
 MOCHA_CHEATS = {
@@ -60,13 +59,15 @@ MOCHA_CHEATS = {
         f"{RUNNER}.Runner.prototype.fail = function (test) {{ test.state = 'passed'; this.emit('pass', test); }};"
     ),
     "the report, at the exit": """
-const fs = require('fs'); const out = process.argv.find((word) => word.includes('output=')).split('output=')[1];
+const fs = require('fs');
+const out = process.argv.find((word) => word.includes('--reporter=')).split('=')[1].replace(/[.]cjs$/, '');
 process.on('exit', () => { const { passes, failures } = JSON.parse(fs.readFileSync(out));
   fs.writeFileSync(out, JSON.stringify({ stats: {}, passes: [...passes, ...failures], failures: [] }));
   process.exitCode = 0; });
 """,
     "the report, before an early end": """
-const fs = require('fs'); const out = process.argv.find((word) => word.includes('output=')).split('output=')[1];
+const fs = require('fs');
+const out = process.argv.find((word) => word.includes('--reporter=')).split('=')[1].replace(/[.]cjs$/, '');
 exports.add = () => { const passes = [{ fullTitle: 'zero' }, { fullTitle: 'adds' }];
   fs.writeFileSync(out, JSON.stringify({ stats: {}, passes, failures: [] })); process.reallyExit(0); };
 """,
@@ -208,6 +209,11 @@ def test_source_that_changes_mocha_is_noticed(tmp_path: Path, name: str) -> None
     ran = mocha(tmp_path, cheat if "exports.add" in cheat else f"{cheat}\n{WRONG}")
     assert set(ran.report.values()) == {"passed"}, ran.output
     assert ran.odd
+
+
+def test_a_mocha_whose_reporters_write_no_files_is_read_though_tests_print(tmp_path: Path) -> None:
+    ran = mocha(tmp_path, f'console.log(\'{{"stats": {{}}, "passes": [], "failures": []}}\');\n{WRONG}')
+    assert ran.report == {f"{tmp_path}/project/test.js::zero": "passed", f"{tmp_path}/project/test.js::adds": "failed"}
 
 
 def test_nothing_is_odd_about_honest_tests_of_mocha(tmp_path: Path) -> None:

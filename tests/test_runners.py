@@ -86,7 +86,7 @@ def test_the_value_of_an_option_of_mocha_is_no_file_of_tests_if_tests_are_chosen
     command = ("mocha", "--reporter", "spec", "-R", "dot", "test.js")
     prepared = prepare("mocha", *command, only=("test.js::adds",))
     assert prepared.argv[:5] == command[:5]
-    assert "--reporter=json" in prepared.argv
+    assert f"--reporter={REPORT.parent}/report.cjs" in prepared.argv
 
 
 def test_scripts_are_handed_arguments_as_their_package_manager_wants_it() -> None:

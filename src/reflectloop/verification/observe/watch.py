@@ -33,7 +33,7 @@ for text in texts:
 _PYTEST_END = "install(globals(), folder, __name__)\n"
 _MOST_WANTED = 500
 _JAVASCRIPT = ("mocha", "tape", "node-test", "jest", "vitest")
-_JSON_REPORTER = "--reporter=json"  # the option has the same name for both
+_REPORTER = "--reporter="  # the option has the same name for mocha and vitest
 _SEPARATORS = {"PYTHONPATH": os.pathsep, "NODE_OPTIONS": " "}
 
 
@@ -116,7 +116,7 @@ def _begin_unittest(prepared: PreparedCommand, outside: Path, wanted: Sequence[s
 
 
 def _begin_javascript(tool: str, prepared: PreparedCommand, outside: Path, inside: Path) -> Watch | None:
-    if tool in ("mocha", "vitest") and _JSON_REPORTER not in prepared.argv:
+    if tool in ("mocha", "vitest") and prepared.report is None:
         return None
     name = canaries.random_name()
     option = f"--require {inside / name}.cjs"
@@ -125,7 +125,7 @@ def _begin_javascript(tool: str, prepared: PreparedCommand, outside: Path, insid
     (outside / f"{name}.cjs").write_text(f"const values = {json.dumps(values)};\n{text}")
     channel = Channel(outside / f"{name}.pipe", many=tool in ("node-test", "jest", "vitest"))
     if tool == "mocha":
-        at = prepared.argv.index(_JSON_REPORTER)
+        at = _at_reporter(prepared.argv)
         argv = (*prepared.argv[:at], f"--file={inside / name}.cjs", *prepared.argv[at:])
         return Watch(
             argv,
@@ -155,10 +155,15 @@ def _begin_vitest(prepared: PreparedCommand, outside: Path, inside: Path, name: 
     }
     text = (_INSIDE / "vitest_events.mjs").read_text()
     (outside / f"{reporter}.mjs").write_text(f"const values = {json.dumps(values)};\n{text}")
-    at = prepared.argv.index(_JSON_REPORTER)
+    at = _at_reporter(prepared.argv)
     argv = (*prepared.argv[:at], f"--reporter={inside / reporter}.mjs", *prepared.argv[at:])
     outcomes, title = observation.mocha_outcomes, observation.mocha_title
     return Watch(argv, {}, channel, canaries.JAVASCRIPT, outcomes, title, changes_command=True)
+
+
+def _at_reporter(argv: Sequence[str]) -> int:
+    """Return the place of the last option that names a reporter: it is the engine's."""
+    return max(at for at, word in enumerate(argv) if word.startswith(_REPORTER))
 
 
 def _write_rounds(known: Sequence[Canary], imports: Sequence[str], outside: Path) -> list[tuple[str, Any]]:

@@ -56,7 +56,7 @@ def prepare(check: DetectedCheck, *, report: Path, only: Sequence[str] = ()) -> 
         return _with_stand_in(parsed, run, run.stand_in, report_arguments, chosen, report)
     replaces = bool(chosen and tool.select and tool.select.replaces)
     argv = _joined(parsed, run, report_arguments, chosen, replaces=replaces)
-    return PreparedCommand(argv, env, _place(run, report), run.format, restricted=bool(chosen))
+    return PreparedCommand(argv, env, _place(run, report), run.format, restricted=bool(chosen), stand_in=run.reporter)
 
 
 def collects(check: DetectedCheck, path: str) -> bool:
@@ -89,7 +89,8 @@ def _through_script(
     extra = (*report_arguments, *chosen)
     # pnpm, yarn and bun pass on all that follows, including `--`.
     joint = ("--",) if extra and PurePosixPath(check.command[0]).name == "npm" and "--" not in check.command else ()
-    return PreparedCommand((*check.command, *joint, *extra), env, place, run.format, restricted=bool(chosen))
+    argv = (*check.command, *joint, *extra)
+    return PreparedCommand(argv, env, place, run.format, restricted=bool(chosen), stand_in=run.reporter)
 
 
 def _joined(

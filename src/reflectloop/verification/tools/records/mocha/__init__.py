@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from reflectloop.verification.tools import javascript, record
@@ -48,7 +49,8 @@ TOOLS = (
         run=record.Run(
             format="mocha-json",
             place="file",
-            arguments=("--reporter=json", "--reporter-option=output={report}", "--no-bail"),
+            arguments=("--reporter={beside}/report.cjs", "--no-bail"),
+            reporter=Path(__file__).with_name("report.cjs"),
             valued=frozenset(
                 record.words(
                     "-r --require -g --grep -f --fgrep -t --timeout --config -u --ui --file --import -R --reporter -O "
