@@ -212,6 +212,15 @@ def test_pytest_passes_a_test_of_which_a_part_is_skipped_and_runs_what_it_can_lo
     assert (result.counts.passed, result.counts.skipped, result.type) == (2, 1, "collection_error")
 
 
+@pytest.mark.parametrize("words", [("-p", "no:cacheprovider"), ("-pno:cacheprovider",)])
+def test_pytest_with_strict_configuration_and_without_a_cache_is_judged(tmp_path: Path, words: tuple[str, ...]) -> None:
+    (tmp_path / "test_it.py").write_text("def test_it():\n    pass\n")
+    command = (sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--strict-config", *words)
+    done = run(tools.prepare(check("pytest", *command), report=tmp_path / "report.xml"), tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not [name for name in os.listdir(tmp_path) if "cache" in name.replace("__pycache__", "")]
+
+
 UNITTEST = """
 import unittest
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -45,7 +45,7 @@ def prepare(check: DetectedCheck, *, report: Path, only: Sequence[str] = ()) -> 
     if tool is None or tool.run is None:
         return PreparedCommand(check.command)
     run, env = tool.run, tool.run.env or {}
-    report_arguments = tuple(_filled(argument, report) for argument in run.arguments)
+    report_arguments = tuple(_filled(argument, report) for argument in _accepted(run, check.command))
     chosen = selection(check, only) or ()
     if is_script(check.command):
         return _through_script(check, run, report_arguments, chosen, report)
@@ -65,6 +65,16 @@ def collects(check: DetectedCheck, path: str) -> bool:
     tool = by_name().get(check.tool)
     endings = tool.endings if tool else ()
     return inside and (not endings or path.endswith(endings))
+
+
+def _accepted(run: Run, command: Sequence[str]) -> Iterator[str]:
+    """Yield the arguments for a report that the tool accepts beside those of the project's command."""
+    refused = {argument for end, argument in (run.refused_beside or {}).items() if _has_end(command, end)}
+    return (argument for argument in run.arguments if argument not in refused)
+
+
+def _has_end(command: Sequence[str], end: str) -> bool:
+    return any(word.endswith(end) for word in command)
 
 
 def _filled(argument: str, report: Path) -> str:

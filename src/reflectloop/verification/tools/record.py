@@ -49,6 +49,8 @@ class Run:
     place: Place = "output"
     # "{report}" is the requested path, "{kept}" a folder next to it for the tool, "{beside}" the parent of both.
     arguments: tuple[str, ...] = ()
+    # By the end of a word in the project's command, the argument that the tool would refuse beside it.
+    refused_beside: Mapping[str, str] | None = None
     own: str = ""  # name or pattern of a report that the tool names
     env: Mapping[str, str] | None = None  # "{home}" is the user's home folder
     stand_in: Path | None = None  # a file that runs the tool's module and writes a report

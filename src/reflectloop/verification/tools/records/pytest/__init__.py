@@ -200,13 +200,15 @@ TOOLS = (
                 "junit_family=xunit1",  # the only family that contains the file name
                 "-o",
                 "junit_logging=no",
-                "-o",
-                "cache_dir={kept}",  # not `-p no:cacheprovider`: `--ff` in addopts and plugins need the cache
+                "-ocache_dir={kept}",  # not `-p no:cacheprovider`: `--ff` in addopts and plugins need the cache
                 "--maxfail=0",  # every test gets an outcome, even if the project stops early
                 "--color=no",
                 "--continue-on-collection-errors",  # one file that cannot be loaded hides no other result
                 "-rfEsxXp",  # the report calls a test skipped if a part of it is: the log says which passed
             ),
+            refused_beside={
+                "no:cacheprovider": "-ocache_dir={kept}"
+            },  # strict configuration knows no such setting then
             valued=frozenset(
                 record.words("-k -m -c -p -o -n -W -r --rootdir --confcutdir --ignore --deselect --cov --maxfail --tb")
             ),
