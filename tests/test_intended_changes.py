@@ -163,6 +163,22 @@ def test_the_function_of_a_case_with_a_number_of_its_own_is_known(name: str, fun
     assert intended.function_name(name) == function
 
 
+def test_a_finding_about_a_renamed_test_is_not_answered_by_its_neighbour() -> None:
+    before = b"def test_old():\n    r = 1\n    assert r == 1\n\ndef test_beside():\n    assert 4\n    assert 5\n"
+    after = b"# one\n# two\n# three\n\ndef test_new():\n    r = 2\n    assert r == 2\n\ndef test_beside():\n    assert 4\n    assert 5\n"
+    change, nothing = ChangedFile("test_it.py", before, after), frozenset[str]()
+    finding = TamperFinding("assert-replaced", "test_it.py", 7, "test_new: `r == 1` -> `r == 2`", "suspect")
+    renamed = TamperFinding("test-renamed", "test_it.py", 5, "test_old is now test_new", "note")
+    old = frozenset({"test_it.py::test_old", "test_it.py::test_beside"})
+    red = frozenset({"test_it.py::test_old"})
+    seen: dict[str, Outcome] = {"test_it.py::test_new": "passed", "test_it.py::test_beside": "passed"}
+    runs = intended.RunEvidence([change], nothing, nothing, red, True, old, seen)
+    assert intended.settle([finding, renamed], [], runs) == [finding, renamed]
+    asked = finding._replace(rule=intended.RULE)
+    absorbed = intended.settle([finding, renamed], [asked], runs._replace(intended=red, removed=red))
+    assert [each.what.endswith(intended.PART) for each in absorbed] == [False, True, False]
+
+
 def test_an_edit_of_a_test_that_no_check_runs_is_for_a_person(calc: Calc) -> None:
     calc.fix()
     calc.write("more/test_more.py", "from calc import mul\n\n\ndef test_more():\n    assert mul(2, 4) == 8\n")

@@ -386,15 +386,17 @@ class RunEvidence(NamedTuple):
     old_tests: frozenset[str]  # those that ran
     seen: Mapping[str, Outcome]  # the outcomes of the new version on the change
     skipped: frozenset[str] = frozenset()  # tests that are skipped in their old version, on base too
+    renamed: frozenset[tuple[str, str]] = frozenset()  # tests with their names in the old and the new version
 
 
 def settle(
-    findings: Iterable[TamperFinding], asked: Sequence[TamperFinding], evidence: RunEvidence
+    findings: Sequence[TamperFinding], asked: Sequence[TamperFinding], evidence: RunEvidence
 ) -> list[TamperFinding]:
     """Turn findings about the text of tests into notes where the runs say more than the text.
 
     `asked` are the findings about changed expectations. What the text shows about the same tests is added to them.
     """
+    evidence = evidence._replace(renamed=_renamed(findings))
     open_paths = {finding.path for finding in asked if finding.grade != "note"}
     known = {change.path: change for change in evidence.changes}
     owners = {name: owner(name, evidence.changes) for name in evidence.not_green}
@@ -422,7 +424,7 @@ def _is_absorbed(finding: TamperFinding, change: ChangedFile, owners: Owners, ev
     """Return True if a finding about a changed expectation says more about the same test."""
     if not function_spans(change.path, change.after or change.before):
         return finding.grade == "suspect" or finding.rule.startswith("data-")
-    functions = _at_line(change, finding.line)
+    functions = _tests_of(finding, change, evidence)
     wanted = {function_name(name) for name in evidence.intended}
     if change.path.endswith(".rs"):  # a test made by a macro, or an example, is named in its text
         functions |= {*re.findall(r"\w+", finding.what)}
@@ -435,7 +437,7 @@ def _is_absorbed(finding: TamperFinding, change: ChangedFile, owners: Owners, ev
 
 def _answered_by_runs(finding: TamperFinding, change: ChangedFile, owners: Owners, evidence: RunEvidence) -> str:
     """Return what the runs showed about a finding, or nothing if it stands."""
-    functions = _at_line(change, finding.line)
+    functions = _tests_of(finding, change, evidence)
     if _may_not_run(finding) and _all_ran(functions, finding.path, evidence):
         return "the new version was seen to run and pass here"
     if not _expects_otherwise(finding) or any(path is None for path in owners.values()):
@@ -496,6 +498,25 @@ def _names_only(finding: TamperFinding, removed: set[str]) -> bool:
 
 def _as_note(finding: TamperFinding, why: str) -> TamperFinding:
     return finding._replace(grade="note", what=f"{finding.what}; {why}")
+
+
+def _renamed(findings: Iterable[TamperFinding]) -> frozenset[tuple[str, str]]:
+    """Return the pairs of names that the comparison of the texts found."""
+    pairs = (finding.what.partition(" is now ") for finding in findings if finding.rule == "test-renamed")
+    return frozenset((old, new) for old, joint, new in pairs if joint)
+
+
+def _tests_of(finding: TamperFinding, change: ChangedFile, evidence: RunEvidence) -> set[str]:
+    """Return the functions that a finding is about, and the old names of those that were renamed.
+
+    The same line may be in another test of the other version: where the finding names one, it is about that one.
+    """
+    at_line = _at_line(change, finding.line)
+    named = {name for name in at_line if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", finding.what)}
+    functions = named or at_line
+    was = [old for old, new in evidence.renamed if any(_is_same_test(function, new) for function in functions)]
+    before = [name for name, _ in function_spans(change.path, change.before)]
+    return functions | {name for name in before if any(_is_same_test(name, old) for old in was)}
 
 
 def _at_line(change: ChangedFile, line: int | None) -> set[str]:
