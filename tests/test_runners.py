@@ -212,6 +212,21 @@ def test_pytest_passes_a_test_of_which_a_part_is_skipped_and_runs_what_it_can_lo
     assert (result.counts.passed, result.counts.skipped, result.type) == (2, 1, "collection_error")
 
 
+def test_a_page_with_examples_has_the_id_that_pytest_gives_it(tmp_path: Path) -> None:
+    page = tmp_path / "docs" / "first-use.rst"
+    page.parent.mkdir()
+    page.write_text(">>> 1\n1\n")
+    (tmp_path / "calc.py").write_text('def one():\n    """\n    >>> one()\n    1\n    """\n    return 1\n')
+    command = (sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--doctest-glob=*.rst", "--doctest-modules")
+    report = tmp_path / "report.xml"
+    run(tools.prepare(check("pytest", *command), report=report), tmp_path)
+    reading = reports.read(report.read_bytes(), tool="pytest")
+    assert reading is not None
+    assert set(reading.tests) == {"docs/first-use.rst::first-use.rst", "calc.py::calc.one"}
+    again = tools.prepare(check("pytest", *command), report=report, only=("docs/first-use.rst::first-use.rst",))
+    assert run(again, tmp_path).returncode == 0
+
+
 @pytest.mark.parametrize("words", [("-p", "no:cacheprovider"), ("-pno:cacheprovider",)])
 def test_pytest_with_strict_configuration_and_without_a_cache_is_judged(tmp_path: Path, words: tuple[str, ...]) -> None:
     (tmp_path / "test_it.py").write_text("def test_it():\n    pass\n")

@@ -46,7 +46,7 @@ def test_a_file_that_the_report_names_judges() -> None:
 
 def test_a_text_with_examples_judges_if_they_ran() -> None:
     base = {"README.rst": ">>> 1\n1\n", "docs/use.md": "", "HISTORY.rst": ""}
-    ids = ["README/rst.py::README.rst", "docs/use/md.py::use.md"]
+    ids = ["README.rst::README.rst", "docs/use.md::use.md"]
     assert used(PYTEST, ids, base) == {"README.rst", "docs/use.md"}
 
 

@@ -109,7 +109,7 @@ _FOREIGN_MEMORY = (
     "its check was run again"
 )
 _NOT_FOUND = (4, 5)  # pytest's exit codes where the whole command does not reach a chosen test
-_FORM = 7  # of a cached result: those of another form are computed again
+_FORM = 8  # of a cached result: those of another form are computed again
 
 
 class CheckRun(NamedTuple):

@@ -90,17 +90,11 @@ def _reported(tests: Iterable[str], cwd: str, known: Collection[str]) -> Iterato
     """Yield the files that a report names in the ids of tests, but for sources with examples in their docstrings."""
     for test in tests:
         file, _, name = test.partition("::")
-        for path in (_joined(cwd, file), _joined(cwd, _text_file(file)), file, *_dotted(cwd, test)):
+        for path in (_joined(cwd, file), file, *_dotted(cwd, test)):
             if path in known:
                 if not _is_docstring(path, name):
                     yield path
                 break
-
-
-def _text_file(file: str) -> str:
-    """Return the text file with examples that pytest reports as a module: README/rst.py is README.rst."""
-    folder, _, ending = file.removesuffix(".py").rpartition("/")
-    return f"{folder}.{ending}" if file.endswith(".py") and folder else ""
 
 
 def _dotted(cwd: str, test: str) -> Iterator[str]:

@@ -16,8 +16,10 @@ def pytest(classname: str, name: str, file: str = "") -> str:
     if not classname:
         return _path(name.split(".")) if name and "[" not in name and " " not in name else name
     parts = classname.split(".")
-    upto = _module_by_file(classname, file) or _module_by_name(parts)
-    return "::".join([_path(parts[:upto]), *parts[upto:], name])
+    by_file = _module_by_file(classname, file)
+    upto = by_file or _module_by_name(parts)
+    path = _path(parts[:upto]) if not by_file or file.endswith(".py") else file.removeprefix("./")
+    return "::".join([path, *parts[upto:], name])  # a page with examples is no module, and keeps its name
 
 
 def _path(parts: list[str]) -> str:
