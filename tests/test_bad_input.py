@@ -46,7 +46,7 @@ def test_names_with_line_breaks_and_bytes_that_are_no_text_travel_both_ways(repo
     assert Path(os.fsdecode(os.fsencode(repo.path) + b"/copy\n\xff")).read_bytes() == b"old\nnew\n"
 
 
-def test_a_submodule_is_taken_as_a_pointer_and_said_so(repo: Repo, tmp_path: Path) -> None:
+def with_submodule(repo: Repo, tmp_path: Path) -> None:
     lib = Repo(tmp_path / "lib")
     lib.path.mkdir()
     lib.git("init", "-q")
@@ -54,6 +54,20 @@ def test_a_submodule_is_taken_as_a_pointer_and_said_so(repo: Repo, tmp_path: Pat
     lib.commit("lib")
     repo.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(lib.path), "vendored")
     repo.commit("submodule")
+
+
+def test_a_change_inside_a_submodule_is_named_with_the_command_that_judges_it(repo: Repo, tmp_path: Path) -> None:
+    with_submodule(repo, tmp_path)
+    assert "there is no change to verify" in repo.run("verify").stderr
+    (repo.path / "vendored" / "f").write_text("y\n")
+    answer = repo.run("verify")
+    assert answer.code == 14
+    assert "only files in the submodule vendored are changed" in answer.stderr
+    assert "next: reflectloop verify --project vendored" in answer.stderr
+
+
+def test_a_submodule_is_taken_as_a_pointer_and_said_so(repo: Repo, tmp_path: Path) -> None:
+    with_submodule(repo, tmp_path)
     answer = ran_well(repo, "echo x > a; ls -A vendored")
     assert "submodule vendored" in answer.stderr
     patch = (repo.latest() / "changes.patch").read_text()

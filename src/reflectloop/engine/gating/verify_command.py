@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from reflectloop import config, secrets
 from reflectloop.artifacts import next_command
@@ -249,7 +250,7 @@ class Verification:
 
     def _refuse_strange(self, base: str, head: str) -> None:
         if base == head:
-            raise NothingToDo("there is no change to verify", next_step="git status")
+            self._refuse_without_change(base)
         self.trees.refuse_kept_out(base, head)
         git = self.trees.git
         try:
@@ -264,6 +265,17 @@ class Verification:
             for secret in doubtful
             if not is_expected_value(secret.path, self.trees.read(head, secret.path), secret.line, secret.finding.rule)
         )
+
+    def _refuse_without_change(self, base: str) -> NoReturn:
+        asked = self.request
+        own_files = not asked.patch and not asked.branch
+        scratch = self.folders.scratch
+        if own_files and (inside := working_tree.changed_submodule(self.project, self.trees, scratch, base)):
+            raise NothingToDo(
+                f"only files in the submodule {inside} are changed: it is a repository of its own, and is judged there",
+                next_step=f"reflectloop verify --project {shlex.quote(inside)}",
+            )
+        raise NothingToDo("there is no change to verify", next_step="git status")
 
     def _proven_before(self, sides: BaseAndHead) -> VerifyOutcome | None:
         """Return the answer of an earlier verification of the same change, unless everything should run."""

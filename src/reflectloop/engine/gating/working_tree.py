@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from reflectloop.system import git
 from reflectloop.system.git import Git
 from reflectloop.verification.tree_builder import TreeBuilder
 from reflectloop.workspace import secret_guard, snapshot
 from reflectloop.workspace.project import Project
 
+_SUBMODULE = b"160000 "
 _ENVIRONMENTS = frozenset((".venv", "venv", "node_modules"))
 
 
@@ -23,6 +25,39 @@ def record(project: Project, trees: TreeBuilder, scratch: Path, commit: str, bas
     tree = trees.laid_over(taken.tree, committed, trees.kept_out(committed))
     tree, warnings = _without_environments(trees, base, tree)
     return tree, [*taken.warnings, *warnings]
+
+
+def changed_submodule(project: Project, trees: TreeBuilder, scratch: Path, tree: str) -> str | None:
+    """Return a submodule of a tree with changes that are committed nowhere: the tree has only its commit.
+
+    Its files are compared under settings of the engine: those beside them could name programs to run.
+    """
+    for entry in git.paths(project.git().run("ls-tree", "-r", "-z", "--full-tree", tree)):
+        head, _, name = entry.partition(b"\t")
+        place = project.root / os.fsdecode(name)
+        objects = _objects(place) if head.startswith(_SUBMODULE) else None
+        if objects is None:
+            continue
+        index = scratch / "submodule.index"
+        part = Git(git_dir=trees.store.path, work_tree=place, index=index, objects=objects)
+        try:
+            known = part.attempt("read-tree", head.split()[-1].decode())
+            if not known.code and part.attempt("ls-files", "-m", "-o", "--exclude-standard").stdout:
+                return os.fsdecode(name)
+        finally:
+            index.unlink(missing_ok=True)
+    return None
+
+
+def _objects(place: Path) -> Path | None:
+    """Return the folder of objects of a repository inside the project, or None if there is none."""
+    try:
+        own = place / ".git"
+        text = own.read_text() if own.is_file() else ""
+    except (OSError, ValueError):
+        return None
+    objects = place / text.removeprefix("gitdir:").strip() / "objects" if text else own / "objects"
+    return objects if objects.is_dir() else None
 
 
 def _without_environments(trees: TreeBuilder, base: str, head: str) -> tuple[str, list[str]]:
