@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from reflectloop.errors import UnsupportedRepository
 from reflectloop.system import git
 from reflectloop.system.git import Git
 from reflectloop.verification.tree_builder import TreeBuilder
-from reflectloop.workspace import secret_guard, snapshot
+from reflectloop.workspace import repository, secret_guard, snapshot
 from reflectloop.workspace.project import Project
 
 _SUBMODULE = b"160000 "
@@ -50,14 +51,14 @@ def changed_submodule(project: Project, trees: TreeBuilder, scratch: Path, tree:
 
 
 def _objects(place: Path) -> Path | None:
-    """Return the folder of objects of a repository inside the project, or None if there is none."""
-    try:
-        own = place / ".git"
-        text = own.read_text() if own.is_file() else ""
-    except (OSError, ValueError):
+    """Return the folder of objects of a repository inside the project, or None if there is none to be trusted."""
+    if place.is_symlink() or not place.is_dir():
         return None
-    objects = place / text.removeprefix("gitdir:").strip() / "objects" if text else own / "objects"
-    return objects if objects.is_dir() else None
+    try:
+        found = repository.find(place)
+    except UnsupportedRepository:
+        return None
+    return found.git_dir / "objects" if found and found.root == place else None
 
 
 def _without_environments(trees: TreeBuilder, base: str, head: str) -> tuple[str, list[str]]:
