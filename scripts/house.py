@@ -33,7 +33,7 @@ BOUNDS = {
     "single": 155,
     "vitest": 4,
     "files": 689,
-    "lines": 113_500,
+    "lines": 113_650,
 }
 
 TRACED = {"run": 161, "verify": 118, "tr --all": 243}  # with --trace

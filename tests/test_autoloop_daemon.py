@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import shutil
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from reflectloop.cli.render import Answer
 from reflectloop.commands import task_control
 from reflectloop.errors import InvalidInput, Locked, NoSpace, NothingToDo
 from reflectloop.hooks import client_files
+from reflectloop.system import process
 from reflectloop.workspace.folders import Folders
 from support import Repo
 
@@ -142,6 +144,16 @@ def test_once_is_safe_where_no_task_is(repo: Repo) -> None:
     answer = repo.run("autoloop", "once")
     assert (answer.code, answer.stdout) == (0, "there is no task here; autoloop did nothing\n")
     assert not (repo.path / ".reflectloop").exists()
+
+
+def test_status_says_why_a_session_of_once_failed_and_what_to_do(repo: Repo) -> None:
+    assert repo.run("submit", "a thing").code == 0
+    started = repo.run("autoloop", "once", "--json").json["data"]["sessions"][0]
+    while process.is_alive(started["pid"], started["start"]):
+        select.select([], [], [], 0.05)
+    told = repo.run("autoloop", "status").stdout
+    assert "its last session ended with AGENT_UNAVAILABLE: no agent is bound to the planner" in told
+    assert "next: planner = " in told
 
 
 def test_a_full_log_is_rotated(folders: Folders) -> None:

@@ -368,6 +368,17 @@ def explained(memory: DaemonMemory, view: TaskView) -> TaskView:
     return view._replace(reason=reason, next_command=last.next_step)
 
 
+def with_ended_sessions(own: DaemonFiles, memory: DaemonMemory) -> DaemonMemory:
+    """Return the memory with the failures of sessions that no daemon has looked at since: `once` awaits no end."""
+    known = dict(memory.acknowledged)
+    for entry, session in memory.sessions.items():
+        end = headless.end_of(own, session) if session.output and not session.runs else SessionEnd("")
+        if end.code:
+            left = Acknowledgement(session.position, 1, code=end.code, reason=end.reason, left_at=session.position)
+            known[entry] = left._replace(next_step=end.next_step)
+    return memory._replace(acknowledged=known)
+
+
 def backoff(code: str, count: int, asked_s: float | None) -> float:
     """Return the wait after this many sessions that ended so: it doubles, and is never below what was asked."""
     base = _BACKOFF_S.get(code, 20.0)

@@ -275,7 +275,7 @@ def status(project_dir: Path) -> Answer:
 
     state = ProjectState(project_dir)
     own = DaemonFiles(state.folders)
-    memory = own.read_memory()
+    memory = loop.with_ended_sessions(own, own.read_memory())
     at_work = {entry for entry, session in memory.sessions.items() if session.runs}
     views = [
         view._replace(standing=Standing.WORKING)
