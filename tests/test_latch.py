@@ -151,7 +151,9 @@ def test_a_leak_stops_the_project_until_a_person_unlocks(repo: Repo) -> None:
     assert repo.run("run", repo.steps(f"K={KEY[:5]}; echo key = ${{K}}{KEY[5:]}")).code == 99
     assert code(repo.run("run", "--json", repo.steps("true"))) == "LATCHED"
     assert KEY not in (repo.path / ".reflectloop" / "latch.json").read_text()
-    assert repo.run("unlock", "--reason", "revoked").code == 0
+    unlocked = repo.run("unlock", "--reason", "revoked")
+    assert unlocked.code == 0
+    assert "next: take the secret out of what the task writes, then: reflectloop run " in unlocked.stdout
     assert repo.run("run", repo.steps("true")).code == 0
 
 

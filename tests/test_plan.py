@@ -192,6 +192,25 @@ def test_a_pipe_in_the_place_of_a_plan_is_refused_and_one_of_the_shell_is_read(t
     os.close(reader)
 
 
+@pytest.mark.parametrize(
+    ("asked", "following"),
+    [
+        ("chek.yml", "reflectloop plan check check.yaml"),
+        ("nofile.yaml", "reflectloop plan --help"),
+        ("none/check.yaml", "reflectloop plan --help"),
+    ],
+)
+def test_a_missing_plan_is_answered_with_the_one_of_the_nearest_name(repo: Repo, asked: str, following: str) -> None:
+    repo.write("check.yaml", "plan: {title: T, steps: [{id: a, commands: ['true']}]}\n")
+    assert repo.run("run", "--json", asked).envelope["next"] == following
+
+
+def test_a_secret_that_is_on_one_line_twice_is_one_fault() -> None:
+    key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    text = f"plan: {{title: T, steps: [{{id: a, commands: ['echo {key}; echo {key}']}}]}}"
+    assert [fault.line for fault in faults(text) if fault.code == "SECRET_LEAK"] == [1]
+
+
 def test_the_gravest_fault_gives_the_code(repo: Repo) -> None:
     key = "sk-" + "a1b2c3d4e5f6a7b8"
     plan = repo.plan(f"plan:\n  title: T\n  steps: [{{id: a, commands: ['echo key={key}'], cwd: ..}}, {{id: a}}]\n")

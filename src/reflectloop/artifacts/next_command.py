@@ -86,14 +86,15 @@ def after_failure(error_code: str, plan: str) -> str:
     return RETRY if error_code in COUNTED else f"reflectloop run {plan}"
 
 
-def after_unlock(task: Task | None) -> str:
-    """Return the command that continues the task which was stopped; None if no task is known."""
+def after_unlock(task: Task | None, error_code: str) -> str:
+    """Return the command that continues the task which was stopped by this error; None if no task is known."""
     if task is None:
         return "reflectloop run"
-    if task.last_run and task.last_run.kind is TaskKind.AGENTS:
-        return BY_AGENTS
     by_gate = task.plan_path.startswith(GATE)
-    return "reflectloop gate --contract FILE" if by_gate else f"reflectloop run {task.plan_path}".rstrip()
+    again = "reflectloop gate --contract FILE" if by_gate else f"reflectloop run {task.plan_path}".rstrip()
+    if task.last_run and task.last_run.kind is TaskKind.AGENTS:
+        again = BY_AGENTS
+    return f"take the secret out of what the task writes, then: {again}" if error_code == "SECRET_LEAK" else again
 
 
 def for_verification(verification: Mapping[str, Any]) -> str | None:

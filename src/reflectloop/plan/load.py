@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +23,7 @@ DISCOVERED = (Path(".reflectloop/plan.yaml"), Path(".claude/state/thinking/plan.
 
 
 _ADDRESS = lazy(r"\A([A-Za-z][A-Za-z0-9+.-]*):/(?!/)")
+_SUFFIXES = (".yaml", ".yml", ".json", ".md", ".markdown")
 ASSUMED_TRACK = "the plan names no track"
 
 
@@ -40,7 +43,7 @@ def locate(project_root: Path, path: Path | None, is_tracked: Callable[[Path], b
             raise MissingPlan(f"{path} is a folder, not a plan", missing=(str(path),))
         refuse_address(path)
         if not path.exists():
-            raise MissingPlan(f"there is no plan at {path}", missing=(str(path),))
+            raise MissingPlan(f"there is no plan at {path}", next_step=_near(path), missing=(str(path),))
         return path
     for place in DISCOVERED:
         if (project_root / place).is_file():
@@ -57,6 +60,14 @@ def locate(project_root: Path, path: Path | None, is_tracked: Callable[[Path], b
         next_step="make a plan first: reflectloop tp GOAL (or /thingking_web); for one to fill in: reflectloop init",
         missing=tuple(str(place) for place in DISCOVERED),
     )
+
+
+def _near(path: Path) -> str:
+    """Return the command for the plan whose name is most like that of a missing one, or help on plans."""
+    beside = sorted(path.parent.iterdir()) if path.parent.is_dir() else []
+    by_stem = {other.stem: other for other in beside if other.suffix in _SUFFIXES}  # endings make any names alike
+    near = difflib.get_close_matches(path.stem, by_stem, 1)
+    return f"reflectloop plan check {shlex.quote(str(by_stem[near[0]]))}" if near else "reflectloop plan --help"
 
 
 def refuse_address(path: Path) -> None:
@@ -105,15 +116,10 @@ class ParsedPlan(NamedTuple):
 
 
 def parse(raw: bytes, suffix: str = ".yaml") -> ParsedPlan:
+    found = secrets.current_detector().scan(raw[: strict_yaml.MAX_BYTES])
     leaks = [
-        Fault(
-            "",
-            leak.line,
-            f"there is a secret here ({leak.rule}); pass it in an environment variable",
-            "SECRET_LEAK",
-        )
-        for leak in secrets.current_detector().scan(raw[: strict_yaml.MAX_BYTES])
-        if leak.grade == "certain"
+        Fault("", line, f"there is a secret here ({rule}); pass it in an environment variable", "SECRET_LEAK")
+        for line, rule in dict.fromkeys((leak.line, leak.rule) for leak in found if leak.grade == "certain")
     ]
     try:
         reading = parse_source(raw, suffix)

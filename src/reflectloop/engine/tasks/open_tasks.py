@@ -164,7 +164,7 @@ def clear(folders: Folders, task_id: str, how: str, reason: str) -> None:
 
 class UnlockResult(NamedTuple):
     stop: latch.Stop
-    again: str  # the command that continues the task
+    again: str  # the command that continues the task, and what a person must do before
 
 
 def unlock(folders: Folders, reason: str) -> UnlockResult:
@@ -181,7 +181,7 @@ def unlock(folders: Folders, reason: str) -> UnlockResult:
     if owner:
         clear(folders, owner.id, "unlock", reason)
     latch.clear_stop(folders.own)
-    return UnlockResult(stop, next_command.after_unlock(owner))
+    return UnlockResult(stop, next_command.after_unlock(owner, stop.error_code))
 
 
 # Pausing ----------------------------------------------------------------------------------------------------------

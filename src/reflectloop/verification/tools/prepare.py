@@ -69,12 +69,9 @@ def collects(check: DetectedCheck, path: str) -> bool:
 
 def _accepted(run: Run, command: Sequence[str]) -> Iterator[str]:
     """Yield the arguments for a report that the tool accepts beside those of the project's command."""
-    refused = {argument for end, argument in (run.refused_beside or {}).items() if _has_end(command, end)}
+    beside = (run.refused_beside or {}).items()
+    refused = [argument for end, argument in beside if any(word.endswith(end) for word in command)]
     return (argument for argument in run.arguments if argument not in refused)
-
-
-def _has_end(command: Sequence[str], end: str) -> bool:
-    return any(word.endswith(end) for word in command)
 
 
 def _filled(argument: str, report: Path) -> str:
