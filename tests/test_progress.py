@@ -270,6 +270,26 @@ def test_an_interrupted_verification_says_so_and_is_listed(repo: Repo, form: tup
     assert "verify  not finished" in repo.run("status", "--all").stdout
 
 
+def test_an_interrupted_check_makes_no_other_check_of_the_same_tree_run_again(repo: Repo) -> None:
+    gate = repo.gate()
+    settings = (repo.path / "reflectloop.toml").read_text()
+    runs = {"quick": "true", "slow": f"touch {gate.path}.begun; {gate.wait}"}
+    checks = [f'{{name = "{name}", kind = "custom", run = ["sh", "-c", "{text}"]}}' for name, text in runs.items()]
+    repo.write("reflectloop.toml", f"{settings}[verify]\nchecks = [{', '.join(checks)}]\n")
+    repo.commit("a check that waits after another one")
+    repo.write("src/app.py", "print('hi')\n")
+    engine = start(repo.path, "verify", "--fresh")
+    assert wait_until(Path(f"{gate.path}.begun").exists)
+    engine.send_signal(signal.SIGINT)
+    stopped = engine.ended()
+    assert (stopped.code, "✓ quick on base: " in stopped.stderr.decode()) == (130, True)
+    gate.open()
+    again = repo.run("verify", "--fresh")
+    assert again.code == 0
+    assert "quick on base:" not in again.stderr
+    assert "✓ slow on base: " in again.stderr
+
+
 def test_an_interrupted_verification_does_not_repeat_the_runs_that_ended(repo: Repo) -> None:
     gate = repo.gate()
     settings = (repo.path / "reflectloop.toml").read_text()

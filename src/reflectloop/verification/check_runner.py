@@ -196,7 +196,7 @@ class CheckRunner:
         with self.ground.open(tree, self.base_tree, installed) as box:
             self.notes.update(box.workspace.notes)
             run = functools.partial(
-                self._run_all, tree=tree, words=words, chosen=chosen, limits=limits or {}, extras=extras
+                self._run_all, tree=tree, words=words, chosen=chosen, limits=limits or {}, extras=extras, keys=cached
             )
             builds = [check for check in checks if check.kind == "build"]
             others = [check for check in checks if check.kind != "build" and check.name not in known]
@@ -206,7 +206,7 @@ class CheckRunner:
                 out |= run(box, others)
             else:
                 out |= run(box, [*builds, *others])
-        for name in (check.name for check in (*builds, *others) if extras is None):
+        for name in (check.name for check in builds if extras is None):
             self._remember(keys[name], out[name])
         return out
 
@@ -220,14 +220,20 @@ class CheckRunner:
         chosen: Mapping[str, Sequence[str]],
         limits: Mapping[str, float],
         extras: RunExtras | None,
+        keys: Mapping[str, str],
     ) -> dict[str, CheckRun]:
-        """Run checks in one workspace, and see which judging files each of them changes."""
+        """Run checks in one workspace, see which judging files each changes, and cache each that is no build at once.
+
+        Whoever interrupts a later one need not repeat those that have ended.
+        """
         out, sealed = {}, self.seal(box, tree)
         for check in checks:
             with sealed.watched() as touched:
                 ran = self._run(box, tree, check, words, chosen.get(check.name, ()), limits.get(check.name), extras)
             out[check.name] = ran._replace(touched=tuple(sorted(touched)))
             self.touched.add(tree, check.name, out[check.name].touched)
+            if check.kind != "build" and check.name in keys:
+                self._remember(keys[check.name], out[check.name])
         return out
 
     def _built_apart(
