@@ -32,8 +32,8 @@ BOUNDS = {
     "cycles": 0,
     "single": 155,
     "vitest": 4,
-    "files": 689,
-    "lines": 113_650,
+    "files": 690,
+    "lines": 113_900,
 }
 
 TRACED = {"run": 161, "verify": 118, "tr --all": 243}  # with --trace

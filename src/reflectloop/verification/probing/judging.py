@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from reflectloop.verification.probing import likeness, number_rows, renamed_words, same_fault
+from reflectloop.verification.probing.histories import HistoryValue
 from reflectloop.verification.probing.inside import plain_data
 from reflectloop.verification.probing.neighbours import CallInput, FixedValue, write
 from reflectloop.verification.probing.observations import AnswerPair, FunctionAnswer, Observation
@@ -32,7 +33,7 @@ _LEAST_VARIED = 5
 _LEAST_OTHERS, _RARELY = 3, 0.2
 _LEAST_RUN = 0.05  # share of inputs that some version answers, if a part of them cannot be varied
 _MOST_SHOWN = 3
-_LONGEST = 60
+_LONGEST, _LONGEST_OBJECT = 60, 160
 
 
 class Suspicion(NamedTuple):
@@ -503,7 +504,8 @@ def side_by_side(seen: Observation, more: Sequence[AnswerPair]) -> tuple[str, ..
     test = next(iter(_side_by_side(seen)))
     chosen = sorted(more, key=lambda item: len(str(item.input)))[: _MOST_SHOWN - 1]
     near = [
-        f"near it: {_call(seen, item.input)}: stays {_answer(item.base)}, could be {_answer(item.patch)}"
+        f"near it: {_call(seen, item.input)}: "
+        + _pair(f"stays {_answer(item.base)}, could be {_answer(item.patch)}", item)
         for item in chosen
     ]
     return (test, *near)
@@ -525,19 +527,27 @@ def _side_by_side(seen: Observation) -> Iterator[str]:
 def _change(item: AnswerPair) -> str:
     if "absent" in item.base.outcome:
         return _answer(item.patch)
-    return f"{_answer(item.base)} → {_answer(item.patch)}"
+    return _pair(f"{_answer(item.base)} → {_answer(item.patch)}", item)
+
+
+def _pair(text: str, item: AnswerPair) -> str:
+    """Return two answers; if they look alike, say that the call leaves other arguments behind."""
+    alike = item.base.text != item.patch.text and _answer(item.base) == _answer(item.patch)
+    return f"{text}, and leaves another object" if alike and "after" in f"{item.base.text}{item.patch.text}" else text
 
 
 def _call(seen: Observation, given: CallInput) -> str:
     method = bool(seen.function.first)
     args = [_shown(value) for value in given.args[1 if method else 0 :]]
     args += [f"{name}={_shown(value)}" for name, value in given.kwargs.items()]
-    return f"{seen.function.qualname.rpartition('.')[2]}({', '.join(args)})"
+    call = f"{seen.function.qualname.rpartition('.')[2]}({', '.join(args)})"
+    is_history = method and given.args and isinstance(given.args[0], HistoryValue)
+    return f"{_shown(given.args[0], _LONGEST_OBJECT)}.{call}" if is_history else call
 
 
-def _shown(value: object) -> str:
+def _shown(value: object, longest: int = _LONGEST) -> str:
     text = repr(value)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
 def _answer(answer: FunctionAnswer) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from reflectloop.system.patterns import lazy
+from reflectloop.verification.probing.histories import HistoryValue
 from reflectloop.verification.probing.neighbours import CallInput, FixedValue
 from reflectloop.verification.probing.observations import AnswerPair, Observation
 
@@ -211,7 +212,8 @@ def _texts(read: _Reader, place: str | None, inputs: Iterable[CallInput]) -> Ite
 
 
 def _raw(given: CallInput, place: str | None) -> str | None:
-    values = [value for name, value in _arguments(given) if place in (None, name) and not isinstance(value, FixedValue)]
+    objects = FixedValue | HistoryValue
+    values = [value for name, value in _arguments(given) if place in (None, name) and not isinstance(value, objects)]
     if not values:
         return None
     return str(values[0]) if len(values) == 1 else str(tuple(values))

@@ -13,7 +13,9 @@ import string
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from reflectloop.verification.probing import histories
 from reflectloop.verification.probing.far_inputs import FarValue, far_values
+from reflectloop.verification.probing.histories import HistoryValue, ObjectCall
 from reflectloop.verification.probing.inside import plain_data
 
 _CLASSES = (string.ascii_lowercase, string.ascii_uppercase, string.digits)
@@ -93,12 +95,17 @@ def _read_tagged(tag: str, value: dict[str, Any]) -> Any:  # noqa: ANN401 - JSON
         return plain_data.decode(value)
     if tag == "made":
         return MadeValue(str(value["made"]), *read(value["args"], value["kwargs"]))
+    if tag == "pickle" and isinstance(made := value.get("history"), dict):
+        calls = tuple(ObjectCall(str(name), *read(args, kwargs)) for name, args, kwargs in made["calls"])
+        return HistoryValue(str(made["made"]), *read(made["args"], made["kwargs"]), calls, json.dumps(value))
     return _END
 
 
-def _write(value: Any) -> Any:  # noqa: ANN401 - JSON
+def _write(value: Any) -> Any:  # noqa: ANN401, PLR0911 - JSON, a case per type
     if isinstance(value, FixedValue):
         return json.loads(value.text)
+    if isinstance(value, HistoryValue):
+        return json.loads(value.recorded) if value.recorded else {"history": _write_history(value)}
     if isinstance(value, MadeValue):
         return {"made": value.name, **write(CallInput(value.args, value.kwargs))}
     if isinstance(value, list):
@@ -109,6 +116,20 @@ def _write(value: Any) -> Any:  # noqa: ANN401 - JSON
         items = [_write(item) for item in value]
         return {type(value).__name__: items if isinstance(value, tuple) else sorted(items, key=json.dumps)}
     return plain_data.encode_argument(value, plain_data.ValueBudget(1 << 20))
+
+
+def _write_history(value: HistoryValue) -> dict[str, Any]:
+    calls = [[call.name, *write(CallInput(call.args, call.kwargs)).values()] for call in value.calls]
+    return {"made": value.name, **write(CallInput(value.args, value.kwargs)), "calls": calls}
+
+
+def without_histories(given: CallInput) -> CallInput:
+    """Return an input whose objects are passed on as they were recorded."""
+
+    def fixed(value: object) -> object:
+        return FixedValue(value.recorded) if isinstance(value, HistoryValue) else value
+
+    return CallInput(tuple(map(fixed, given.args)), {name: fixed(value) for name, value in given.kwargs.items()})
 
 
 class NeighbourInput(NamedTuple):
@@ -180,8 +201,11 @@ def _near(
         for place in places
     }
     turn = 0
+    renumbered = histories.renumbered(given.args, given.kwargs, chance, _of_kind)
     while streams:
         for place in list(streams):
+            if (other := next(renumbered, None)) is not None:
+                yield NeighbourInput(CallInput(*other), origin, "crossed")
             made = next(streams[place], None)
             if made is None:
                 del streams[place]
@@ -248,6 +272,8 @@ def numbered(inputs: Sequence[CallInput], focus: Sequence[int], seed: str) -> li
 
 
 def _grown(value: object, others: Sequence[object], chance: random.Random) -> object:
+    if isinstance(value, HistoryValue):
+        return histories.larger(value, chance, _of_kind)
     for _ in range(_ROUNDS):
         larger = [made.value for made in far_values(value, others, chance) if made.family in _GROWING]
         value = chance.choice(larger) if larger else value
@@ -545,4 +571,5 @@ _KINDS: dict[type, Callable[[Any, random.Random], Iterator[object]]] = {
     dt.timedelta: _spans,
     decimal.Decimal: _decimals,
     MadeValue: _made,
+    HistoryValue: lambda value, chance: histories.variants(value, chance, _of_kind),
 }

@@ -49,6 +49,7 @@ class FunctionAnswer:
     equality: tuple[tuple[str, str], ...] = ()
     steps: int = 0
     meets: bool = False  # the function called itself with an input of the tests; counts if base's does so too
+    remade: bool = True  # the calls that made the objects of the input lead to the recorded objects
 
     @property
     def returns(self) -> bool:
@@ -307,9 +308,15 @@ def _fill_tests(seen: Observation, at: int, before: _Reply, after: _Reply) -> No
         seen.left_out = f"could not be loaded: {after.missing[at]}"
     elif at in before.late | after.late:
         seen.left_out = "took too long"
+    answered = [after.answers.get((at, number), _STOPPED) for number in range(len(seen.function.inputs))]
+    inputs = [
+        given if answer.remade and not answer.stopped else neighbours.without_histories(given)
+        for given, answer in zip(seen.function.inputs, answered, strict=True)
+    ]
+    seen.function = seen.function._replace(inputs=tuple(inputs))
     for number, given in enumerate(seen.function.inputs):
         first = _ABSENT if seen.new else before.answers.get((at, number), _STOPPED)
-        last = after.answers.get((at, number), _STOPPED)
+        last = answered[number]
         if number < len(seen.function.outcomes) and _contradicts(last.outcome, seen.function.outcomes[number]):
             last = _ELSEWHERE
         seen.tests.append(AnswerPair(given, first, last))
@@ -412,4 +419,5 @@ def _answer(line: Mapping[str, Any]) -> FunctionAnswer:
         outcome = {"endless": True}  # where it ends depends on how the calls are counted
     reached = {name: int(bits, 16) for name, bits in line.get("reached", {}).items()}
     equality = tuple((str(kind), str(name)) for kind, name in line.get("equality", ()))
-    return FunctionAnswer(outcome, reached, equality, line.get("steps", 0), line.get("meets", False))
+    remade = line.get("remade") is not False
+    return FunctionAnswer(outcome, reached, equality, line.get("steps", 0), line.get("meets", False), remade)

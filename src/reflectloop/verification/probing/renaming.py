@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from reflectloop.verification.probing import neighbours
+from reflectloop.verification.probing.histories import HistoryValue, ObjectCall
 from reflectloop.verification.probing.neighbours import CallInput, FixedValue, MadeValue, NeighbourInput
 
 WORD = "word"  # the family of inputs with a renamed word; the word and the new one follow
@@ -79,6 +80,8 @@ def texts(given: object) -> list[str]:
         return [given]
     if isinstance(given, dict):
         return [text for item in given.values() for text in texts(item)]
+    if isinstance(given, HistoryValue):
+        return texts([given.args, given.kwargs, *(call[1:] for call in given.calls)])
     if isinstance(given, list | tuple) and not isinstance(given, FixedValue):
         return [text for item in given[isinstance(given, MadeValue) :] for text in texts(item)]
     return []
@@ -107,7 +110,7 @@ def _replacer(word: str, other: str, letters: str) -> Callable[[str], str]:
     return lambda text: pattern.sub(other, text)
 
 
-def _renamed(value: Any, change: Callable[[str], str]) -> Any:  # noqa: ANN401 - any argument
+def _renamed(value: Any, change: Callable[[str], str]) -> Any:  # noqa: ANN401, PLR0911 - any argument, a case per type
     """Return a value with other texts, wherever they are in it."""
     if isinstance(value, str):
         return change(value)
@@ -115,6 +118,11 @@ def _renamed(value: Any, change: Callable[[str], str]) -> Any:  # noqa: ANN401 -
         return CallInput(_renamed(value.args, change), {k: _renamed(item, change) for k, item in value.kwargs.items()})
     if isinstance(value, MadeValue):
         return MadeValue(value.name, *_renamed(CallInput(value.args, value.kwargs), change))
+    if isinstance(value, HistoryValue):
+        args, kwargs = _renamed(CallInput(value.args, value.kwargs), change)
+        calls = tuple(ObjectCall(call.name, *_renamed(CallInput(*call[1:]), change)) for call in value.calls)
+        same = (args, kwargs, calls) == value[1:4]
+        return value if same else HistoryValue(value.name, args, kwargs, calls)
     if isinstance(value, dict):
         return {_renamed(name, change): _renamed(item, change) for name, item in value.items()}
     if type(value) in (list, tuple):

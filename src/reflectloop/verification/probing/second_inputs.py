@@ -29,6 +29,7 @@ from reflectloop.verification.probing import (
 )
 from reflectloop.verification.probing.callers import Caller
 from reflectloop.verification.probing.changed import ChangedFunction
+from reflectloop.verification.probing.neighbours import CallInput
 from reflectloop.verification.probing.observations import FunctionInputs, Job, Observation, Side
 from reflectloop.verification.probing.programs import RecordedCall, Recording
 from reflectloop.verification.protected import is_test
@@ -293,12 +294,21 @@ def _recorded(
         function.path,
         str(data["module"]),
         function.qualname,
-        tuple(
-            neighbours.read(*defaults.left_out(usual, call.data["args"], call.data["kwargs"], always)) for call in calls
-        ),
+        tuple(_input(call, usual, always) for call in calls),
         str(data["first"]),
         tuple(call.outcome for call in calls),
     )
+
+
+def _input(call: RecordedCall, usual: defaults.ParameterDefaults, always: Sequence[Any]) -> CallInput:
+    """Return the arguments of a call; its objects by the calls that made them, if these were recorded."""
+    args, kwargs = defaults.left_out(usual, call.data["args"], call.data["kwargs"], always)
+    histories = call.data.get("histories")
+    known: dict[str, Any] = histories if isinstance(histories, dict) else {}
+    for place, value in enumerate(args):
+        if isinstance(value, dict) and "pickle" in value and str(place) in known:
+            args[place] = {**value, "history": known[str(place)]}
+    return neighbours.read(args, kwargs)
 
 
 def _module_at(path: str, other: str, module: str) -> str:

@@ -5,6 +5,7 @@ The project's Python runs this file: standard library of 3.8 only.
 
 from __future__ import annotations
 
+import ast
 import gc
 import os
 import types
@@ -15,6 +16,10 @@ from . import plain_data
 
 _MOST_PATHS, _MOST_FRAMES, _MOST_CALLERS = 12, 120, 20
 _MOST_MADE = 3000
+_MOST_NOTED, _LONGEST_HISTORY = 20_000, 24  # calls of methods, of all objects and of one
+_DEEPEST = 30  # frames above a call that are looked at
+# Methods of which an object may be another one afterwards; all that have an ordinary name are, too.
+_CHANGING = frozenset(("getitem", "setitem", "delitem", "call", "enter", "exit", "iadd", "isub", "ior", "iand", "ixor"))
 _MOST_FUNCTIONS = 8  # function objects of one code that are asked for their defaults
 _MISSING = object()
 
@@ -98,6 +103,81 @@ class MadeObjects:
         """Return how an object was made, or None."""
         reference, made = self._made.get(id(value), (None, None))
         return made if reference is not None and reference() is value else None
+
+
+class ObjectHistories(MadeObjects):
+    """Remembers the calls of methods from outside, by which an object became what it is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._calls: dict[int, Any] = {}  # by the object's id: the object's record, its calls, the frame of the last
+        self._codes: set[Any] = set()
+        self._left = _MOST_NOTED
+
+    def remember(self, frame: Any) -> None:
+        """Note the arguments of a constructor that begins; the calls that it makes are its own."""
+        self._codes.add(frame.f_code)
+        super().remember(frame)
+
+    def note(self, value: Any, frame: Any) -> None:
+        """Add a call that begins to the history of an object, unless another method of an object makes it."""
+        self._codes.add(frame.f_code)
+        known = self._made.get(id(value))
+        if known is None:
+            return
+        history = self._calls.get(id(value))
+        if history is None or history[0] is not known:
+            if len(self._calls) > _MOST_MADE:
+                self._calls.clear()  # most of these objects are gone
+            history = self._calls[id(value)] = [known, [], None]
+        calls = history[1]
+        if calls is None or self._is_inner(frame) or known[0]() is not value:
+            return
+        self._left -= 1
+        history[1] = None  # in case that this call cannot be written
+        if len(calls) < _LONGEST_HISTORY and self._left > 0:
+            live, keywords = self._reader.read(frame)
+            budget = plain_data.ValueBudget()
+            args = [plain_data.encode_argument(item, budget) for item in live[1:]]
+            kwargs = [[name, plain_data.encode_argument(item, budget)] for name, item in keywords]
+            calls.append([frame.f_code.co_name, args, kwargs])
+            history[1], history[2] = calls, (id(frame), frame.f_code)
+
+    def history(self, value: Any, frame: Any) -> Any:
+        """Return the calls that made an object what it was before the call that still runs, or None."""
+        made = self.recipe(value)
+        if made is None:
+            return None
+        record, calls, last = self._calls.get(id(value), (self._made.get(id(value)), [], None))
+        if calls is None or record is not self._made.get(id(value)):
+            return None
+        return dict(made, calls=list(calls[:-1] if calls and self._runs(last, frame) else calls))
+
+    def _is_inner(self, frame: Any) -> bool:
+        frame, left = frame.f_back, _DEEPEST
+        while frame is not None and left:
+            if frame.f_code in self._codes:
+                return True
+            frame, left = frame.f_back, left - 1
+        return False
+
+    def _runs(self, last: Any, frame: Any) -> bool:
+        """Return True if the call that was noted last is one of those that led to a frame."""
+        frame, left = frame.f_back, _DEEPEST
+        while frame is not None and left:
+            if (id(frame), frame.f_code) == last:
+                return True
+            frame, left = frame.f_back, left - 1
+        return False
+
+
+def may_change(node: Any) -> bool:
+    """Return True for a method that may change its object, by its definition."""
+    names = [ast.unparse(item) if hasattr(ast, "unparse") else "?" for item in node.decorator_list]
+    if not node.args.args or any(name.endswith(("staticmethod", "classmethod", "property", "?")) for name in names):
+        return False
+    name = node.name
+    return not (name.startswith("__") and name.endswith("__")) or name.strip("_") in _CHANGING
 
 
 class StackReader:

@@ -71,7 +71,7 @@ class CallRecorder:
         for file, begins in settings.get("makers", {}).items():
             path = os.path.realpath(os.path.join(self.root, file))
             self.by_file[path], self.makers[path] = {}, set(begins)
-        self.made = call_arguments.MadeObjects()
+        self.made = call_arguments.ObjectHistories()
         self.arguments = call_arguments.ArgumentReader()
         self.stack = call_arguments.StackReader(self.root)
         for file, places in settings["files"].items():
@@ -143,7 +143,18 @@ class CallRecorder:
                 finally:
                     self.local.busy = False
 
-        return {"e": enter, "r": leave, "x": fail, "g": start, "m": make}
+        def note(value: Any) -> None:
+            """Remember a call of a method of an object."""
+            if not getattr(self.local, "busy", False):
+                self.local.busy = True
+                try:
+                    self.made.note(value, frame_of(1))
+                except Exception:  # noqa: BLE001, S110 - a test must not notice
+                    pass
+                finally:
+                    self.local.busy = False
+
+        return {"e": enter, "r": leave, "x": fail, "g": start, "m": make, "h": note}
 
     def _looked_at(self, index: int, frame: Any) -> dict[str, Any] | None:
         """Return the record of a call that begins, or None if it is not recorded."""
@@ -186,6 +197,8 @@ class CallRecorder:
             return None
         function.seen.add(key)
         first = code.co_varnames[0] if code.co_argcount else ""
+        objects = [place for place, value in enumerate(args) if isinstance(value, dict) and "pickle" in value]
+        histories = {str(place): self.made.history(live[place], frame) for place in objects}
         return {
             "function": function,
             "is_nested": nested,
@@ -200,6 +213,7 @@ class CallRecorder:
             "kwargs": kwargs,
             "first": first if first in ("self", "cls") and "." in function.qualname else "",
             "nested": nested,
+            "histories": {place: made for place, made in histories.items() if made is not None},
             **self._surroundings(),
             **self._set_up(),
         }
@@ -288,7 +302,7 @@ class CallRecorder:
 
     def compile(self, source: bytes, path: str, lines: dict[int, int]) -> Any:
         makers = self.makers.get(os.path.realpath(path), set())
-        tree = _Instrument(self.mark, lines, makers).visit(ast.parse(source, path))
+        tree = _Instrument(self.mark, lines, makers, objects=bool(lines)).visit(ast.parse(source, path))
         ast.fix_missing_locations(tree)
         code = compile(tree, path, "exec", dont_inherit=True)
         self.waiting.discard(os.path.realpath(path))
@@ -357,8 +371,16 @@ def _after(live: list[Any]) -> list[Any] | None:
 class _Instrument(ast.NodeTransformer):
     """Adds calls of the recorder to the functions that begin in some lines."""
 
-    def __init__(self, mark: str, lines: dict[int, int], makers: set[int]) -> None:
+    def __init__(self, mark: str, lines: dict[int, int], makers: set[int], *, objects: bool) -> None:
         self.mark, self.lines, self.makers = mark, lines, makers
+        self.objects = objects  # whether the histories of objects are remembered
+        self.methods: set[Any] = set()
+
+    def visit_ClassDef(self, node: Any) -> Any:  # noqa: N802
+        if self.objects:
+            self.methods.update(item for item in node.body if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef)))
+        self.generic_visit(node)
+        return node
 
     def _call(self, letter: str, *args: ast.expr) -> ast.Call:
         return ast.Call(ast.Name(self.mark + letter, ast.Load()), list(args), [])
@@ -367,22 +389,28 @@ class _Instrument(ast.NodeTransformer):
         line = min([node.lineno] + [decorator.lineno for decorator in node.decorator_list])
         self.generic_visit(node)
         index = self.lines.get(line)
-        if line in self.makers:
+        is_method = node in self.methods
+        if line in self.makers or (is_method and node.name == "__init__"):
             node.body.insert(0, ast.copy_location(ast.Expr(self._call("m")), node))
+        noted = []
+        if is_method and call_arguments.may_change(node):
+            noted = [ast.Expr(self._call("h", ast.Name(node.args.args[0].arg, ast.Load())))]
         if index is None:
+            node.body[:0] = [ast.copy_location(item, node) for item in noted]
             return node
         yields = _own_nodes(node, (ast.Yield, ast.YieldFrom))
         start = 1 if ast.get_docstring(node, clean=False) is not None else 0
         before, body = node.body[:start], node.body[start:]
         number = ast.Constant(index)
         if yields:
-            node.body = before + [ast.Expr(self._call("g", number))] + body
+            node.body = before + [ast.Expr(self._call("g", number))] + noted + body
         elif body:
             for inner in _own_nodes(node, (ast.Return,)):
                 inner.value = self._call("r", inner.value or ast.Constant(None))
             end = ast.Expr(self._call("r", ast.Constant(None)))
             handler = ast.ExceptHandler(None, None, [ast.Expr(self._call("x")), ast.Raise(None, None)])
-            node.body = before + [ast.Expr(self._call("e", number)), ast.Try(body + [end], [handler], [], [])]
+            handled = ast.Try(body + [end], [handler], [], [])
+            node.body = before + [ast.Expr(self._call("e", number))] + noted + [handled]
         self._place(node, before)
         return node
 
