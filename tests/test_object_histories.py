@@ -133,6 +133,17 @@ def test_the_calls_from_outside_that_made_an_object_are_recorded_and_make_it_aga
     assert [json.loads(text)["remade"] for text in done.stdout.splitlines()] == [True, True, False]
 
 
+def test_an_object_that_cannot_be_copied_is_not_recorded_without_what_it_holds(folder: Path) -> None:
+    line = SHELF.splitlines().index("    def take(self):") + 1
+    settings = {"mark": "_k", "root": str(folder), "out": "out", "files": {"shelf.py": [["Shelf.take", line]]}}
+    (folder / "helper" / "settings.json").write_text(json.dumps(settings))
+    program = "import helper.recorder, shelf; s = shelf.Shelf(1); s.put('a', lambda: 1); s.take(); "
+    command = [sys.executable, "-c", program + "helper.recorder.pytest_unconfigure()"]
+    subprocess.run(command, cwd=folder, env={"PYTHONPATH": str(folder), "PATH": "/usr/bin:/bin"}, check=True)
+    (out,) = (folder / "helper" / "out").iterdir()
+    assert not [text for text in out.read_text().splitlines() if "histories" in json.loads(text)]
+
+
 @pytest.mark.usefixtures("without_probing")
 @pytest.mark.probing("neighbours")
 @pytest.mark.parametrize(

@@ -328,7 +328,8 @@ class CallRecorder:
 
         loader.get_code = get_code  # type: ignore[assignment,method-assign]
         self._reach_loaded()
-        plain_data.remembered = self.made.recipe
+        if self.makers:  # an object without what its methods did to it is another one, and no call to repeat
+            plain_data.remembered = self.made.recipe
 
     def _reach_loaded(self) -> None:
         """Give functions other code whose file was imported another way.
