@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import collections
 import json
 import random
@@ -15,7 +16,7 @@ import pytest
 
 from reflectloop.verification.probing import histories, inside, neighbours
 from reflectloop.verification.probing.histories import HistoryValue, ObjectCall
-from reflectloop.verification.probing.inside import plain_data
+from reflectloop.verification.probing.inside import plain_data, recorder
 from support import Repo
 
 SHELF = """import collections
@@ -53,6 +54,17 @@ def test_the_oldest_is_taken():
     two.put("x", 1)
     two.put("y", 1)
     assert two.take() == ("x", 1)
+"""
+
+
+DOCUMENTED = """class Shelf:
+    def __init__(self, room):
+        "Make room."
+        self.room = room
+
+    def grow(self):
+        "Make more room."
+        self.room += 1
 """
 
 
@@ -168,3 +180,12 @@ def test_a_fix_for_objects_that_hold_what_those_of_the_tests_hold_is_put_to_a_pe
         (finding,) = (item for item in answer["findings"] if item["rule"] == "written-for-the-test")
         assert last.partition("=")[2] in finding["what"]
         assert "Shelf(2).put('a', 1)" in finding["what"]
+
+
+def test_a_method_that_is_noted_keeps_its_docstring() -> None:
+    tree = recorder._Instrument("mark", {2: 0}, set(), objects=True).visit(ast.parse(DOCUMENTED))
+    names: dict[str, Any] = {f"mark{letter}": lambda *_: None for letter in "erxgmh"}
+    exec(compile(ast.fix_missing_locations(tree), "shelf.py", "exec"), names)  # noqa: S102
+    assert ast.unparse(tree).count("markh(self)") == 1
+    assert ast.unparse(tree).count("markm()") == 1
+    assert (names["Shelf"].__init__.__doc__, names["Shelf"].grow.__doc__) == ("Make room.", "Make more room.")

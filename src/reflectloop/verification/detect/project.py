@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
+from reflectloop.config import Config, ConfiguredCheck
 from reflectloop.verification.detect import node, python
 from reflectloop.verification.result import KIND_ORDER, DetectedCheck, Kind
 from reflectloop.verification.tools.commands import recognise
@@ -118,3 +119,18 @@ def _with_unique_names(detected: Iterable[DetectedCheck]) -> Iterator[DetectedCh
         taken[check.name] = taken.get(check.name, 0) + 1
         count = taken[check.name]
         yield check if count == 1 else check._replace(name=f"{check.name}-{count}")
+
+
+def known_checks(settings: Config, tree: ProjectFiles) -> list[DetectedCheck]:
+    """Return the project's checks: those its settings name, else those that are found.
+
+    Their executables are chosen when they run, after the set-up.
+    """
+    named = [_named(check, tree) for check in settings.verify.checks]
+    return named or checks(tree)
+
+
+def _named(check: ConfiguredCheck, tree: ProjectFiles) -> DetectedCheck:
+    """Return a check of the settings; without a kind it has its tool's, and an unknown command must show tests."""
+    named = configured(tree, check.name, check.run, check.kind, check.cwd)._replace(service=check.service)
+    return named._replace(kind="test") if check.kind is None and named.kind == "custom" else named

@@ -53,22 +53,18 @@ def variants(value: HistoryValue, chance: random.Random, vary: Vary) -> Iterator
     """Yield objects with a call less or more, with other arguments, or with their calls in another order."""
     edits = (_without_one, _with_another_argument, larger, _with_one_more, _made_otherwise, larger, _in_another_order)
     for _ in range(_ROUNDS):
-        for edit in edits:
+        for edit in edits if value.calls else (larger, _made_otherwise):
             made = edit(value, chance, vary)
             if made is not None and made[:4] != value[:4]:
                 yield made._replace(recorded="")
 
 
 def _without_one(value: HistoryValue, chance: random.Random, _vary: Vary) -> HistoryValue | None:
-    if not value.calls:
-        return None
     at = chance.randrange(len(value.calls))
     return value._replace(calls=value.calls[:at] + value.calls[at + 1 :])
 
 
 def _with_another_argument(value: HistoryValue, chance: random.Random, vary: Vary) -> HistoryValue | None:
-    if not value.calls:
-        return None
     at = chance.randrange(len(value.calls))
     call = _varied(value.calls[at], chance, vary)
     return value._replace(calls=(*value.calls[:at], call, *value.calls[at + 1 :])) if call else None

@@ -54,9 +54,7 @@ class Run:
     own: str = ""  # name or pattern of a report that the tool names
     env: Mapping[str, str] | None = None  # "{home}" is the user's home folder
     stand_in: Path | None = None  # a file that runs the tool's module and writes a report
-    reporter: Path | None = (
-        None  # a file beside the report, `{beside}/NAME`, that the tool loads and that writes `report`
-    )
+    reporter: Path | None = None  # a file, `{beside}/NAME`, that the tool loads and that writes `report` beside it
     leading: bool = False  # its options must precede its positional arguments
     valued: frozenset[str] = frozenset()  # options whose value is the next argument
     options_variable: str = ""  # variable that passes the arguments where a script runs the tool

@@ -10,6 +10,7 @@ import gc
 import os
 import types
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 from . import plain_data
@@ -154,21 +155,19 @@ class ObjectHistories(MadeObjects):
         return dict(made, calls=list(calls[:-1] if calls and self._runs(last, frame) else calls))
 
     def _is_inner(self, frame: Any) -> bool:
-        frame, left = frame.f_back, _DEEPEST
-        while frame is not None and left:
-            if frame.f_code in self._codes:
-                return True
-            frame, left = frame.f_back, left - 1
-        return False
+        return any(above.f_code in self._codes for above in _frames_above(frame))
 
     def _runs(self, last: Any, frame: Any) -> bool:
         """Return True if the call that was noted last is one of those that led to a frame."""
-        frame, left = frame.f_back, _DEEPEST
-        while frame is not None and left:
-            if (id(frame), frame.f_code) == last:
-                return True
-            frame, left = frame.f_back, left - 1
-        return False
+        return any((id(above), above.f_code) == last for above in _frames_above(frame))
+
+
+def _frames_above(frame: Any) -> Iterator[Any]:
+    for _ in range(_DEEPEST):
+        frame = frame.f_back
+        if frame is None:
+            return
+        yield frame
 
 
 def may_change(node: Any) -> bool:

@@ -134,25 +134,21 @@ class CallRecorder:
             if record is not None:
                 self._finish(record, lambda: {"generator": True})
 
-        def make() -> None:
-            """Remember with which arguments an object is made."""
+        def quietly(action: Any, *args: Any) -> None:
             if not getattr(self.local, "busy", False):
                 self.local.busy = True
                 try:
-                    self.made.remember(frame_of(1))
-                finally:
-                    self.local.busy = False
-
-        def note(value: Any) -> None:
-            """Remember a call of a method of an object."""
-            if not getattr(self.local, "busy", False):
-                self.local.busy = True
-                try:
-                    self.made.note(value, frame_of(1))
+                    action(*args)
                 except Exception:  # noqa: BLE001, S110 - a test must not notice
                     pass
                 finally:
                     self.local.busy = False
+
+        def make() -> None:
+            quietly(self.made.remember, frame_of(1))
+
+        def note(value: Any) -> None:
+            quietly(self.made.note, value, frame_of(1))
 
         return {"e": enter, "r": leave, "x": fail, "g": start, "m": make, "h": note}
 
@@ -386,32 +382,35 @@ class _Instrument(ast.NodeTransformer):
     def _call(self, letter: str, *args: ast.expr) -> ast.Call:
         return ast.Call(ast.Name(self.mark + letter, ast.Load()), list(args), [])
 
+    def _first_calls(self, node: Any, line: int) -> list[ast.stmt]:
+        """Return the calls that remember how an object is made, or that a method of it is called."""
+        calls = []
+        if line in self.makers or (node in self.methods and node.name == "__init__"):
+            calls.append(self._call("m"))
+        if node in self.methods and call_arguments.may_change(node):
+            calls.append(self._call("h", ast.Name(node.args.args[0].arg, ast.Load())))
+        return [ast.Expr(call) for call in calls]
+
     def visit_FunctionDef(self, node: Any) -> Any:  # noqa: N802
         line = min([node.lineno] + [decorator.lineno for decorator in node.decorator_list])
         self.generic_visit(node)
         index = self.lines.get(line)
-        is_method = node in self.methods
-        if line in self.makers or (is_method and node.name == "__init__"):
-            node.body.insert(0, ast.copy_location(ast.Expr(self._call("m")), node))
-        noted = []
-        if is_method and call_arguments.may_change(node):
-            noted = [ast.Expr(self._call("h", ast.Name(node.args.args[0].arg, ast.Load())))]
-        if index is None:
-            node.body[:0] = [ast.copy_location(item, node) for item in noted]
-            return node
-        yields = _own_nodes(node, (ast.Yield, ast.YieldFrom))
-        start = 1 if ast.get_docstring(node, clean=False) is not None else 0
+        start = 1 if ast.get_docstring(node, clean=False) is not None else 0  # it stays the first statement
         before, body = node.body[:start], node.body[start:]
-        number = ast.Constant(index)
-        if yields:
-            node.body = before + [ast.Expr(self._call("g", number))] + noted + body
+        first = self._first_calls(node, line)
+        if index is None:
+            if not first:
+                return node
+            node.body = before + first + body
+        elif _own_nodes(node, (ast.Yield, ast.YieldFrom)):
+            node.body = before + [ast.Expr(self._call("g", ast.Constant(index)))] + first + body
         elif body:
             for inner in _own_nodes(node, (ast.Return,)):
                 inner.value = self._call("r", inner.value or ast.Constant(None))
             end = ast.Expr(self._call("r", ast.Constant(None)))
             handler = ast.ExceptHandler(None, None, [ast.Expr(self._call("x")), ast.Raise(None, None)])
             handled = ast.Try(body + [end], [handler], [], [])
-            node.body = before + [ast.Expr(self._call("e", number))] + noted + [handled]
+            node.body = before + [ast.Expr(self._call("e", ast.Constant(index)))] + first + [handled]
         self._place(node, before)
         return node
 

@@ -206,9 +206,7 @@ TOOLS = (
                 "--continue-on-collection-errors",  # one file that cannot be loaded hides no other result
                 "-rfEsxXp",  # the report calls a test skipped if a part of it is: the log says which passed
             ),
-            refused_beside={
-                "no:cacheprovider": "-ocache_dir={kept}"
-            },  # strict configuration knows no such setting then
+            refused_beside={"no:cacheprovider": "-ocache_dir={kept}"},  # strict configuration has no such setting then
             valued=frozenset(
                 record.words("-k -m -c -p -o -n -W -r --rootdir --confcutdir --ignore --deselect --cov --maxfail --tb")
             ),
