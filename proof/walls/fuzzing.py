@@ -19,6 +19,7 @@ from reflectloop import errors
 
 _KNOWN = {0, 1, 2} | {error.exit_code for error in errors.published() if error.code != "INTERNAL"}
 _PLAN = "plan: {title: t, track: direct, verification: {mode: none}, steps: [{id: a, commands: ['echo x >> a.txt']}]}\n"
+_MOST_READ = 32 << 20
 _SECTIONS = {
     "workspace": ("root", "keep_failed", "warm", "exclude", "carry", "carry_copy", "largest_change_mb"),
     "run": ("env_allow", "idle_s", "grace_s", "log_cap_mb"),
@@ -250,6 +251,19 @@ def _ended(person: Person, project: Path, words: list[str]) -> str:
     return f"`{' '.join(words)}` showed a canary" if CANARY in answer.out else ""
 
 
+def _kept_canary(project: Path) -> str:
+    """Say if the engine keeps a canary; of a file with gigabytes of nothing, the beginning is read."""
+    folder = project / ".reflectloop"
+    if folder.is_symlink():
+        return ""
+    for path in (path for path in folder.rglob("*") if ".reflectloop/git" not in str(path)):
+        if path.is_file() and not path.is_symlink():
+            with path.open("rb") as file:
+                if CANARY.encode() in file.read(_MOST_READ):
+                    return "a canary was kept"
+    return ""
+
+
 def _settings(person: Person, seed: int) -> str:
     dice = Dice(seed)
     project = person.project({"plan.yaml": _PLAN, "a.txt": "a\n"}, name=f"s{seed}")
@@ -259,7 +273,7 @@ def _settings(person: Person, seed: int) -> str:
         fault = _ended(person, project, words)
         if fault:
             return fault
-    return "a canary was kept" if CANARY in person.kept(project) else ""
+    return _kept_canary(project)
 
 
 def _leftovers(person: Person, seed: int) -> str:
@@ -291,7 +305,7 @@ def _leftovers(person: Person, seed: int) -> str:
     step = person.run(project, "python3 make.py", timeout_s=90)
     if step.code not in _KNOWN:
         return f"`run` ended with {'no end' if step.code is None else step.code}"
-    return "a canary was kept" if CANARY in person.kept(project) else ""
+    return _kept_canary(project)
 
 
 def _reports(person: Person, seed: int) -> str:
@@ -311,7 +325,7 @@ def _reports(person: Person, seed: int) -> str:
     person.put(project / "a.txt", "b\n")
     person.put(project / "one.xml", dice.report())
     fault = _ended(person, project, ["verify"]) or _ended(person, project, ["diagnose", "one.xml"])
-    return fault or ("a canary was kept" if CANARY in person.kept(project) else "")
+    return fault or _kept_canary(project)
 
 
 _KINDS: tuple[tuple[str, Callable[[Person, int], str], int], ...] = (
