@@ -209,6 +209,9 @@ def test_an_equality_is_not_judged_by_objects_that_are_unequal_in_any_case() -> 
     assert judging.judge(_renamed(seen, "Pair.has"))
     seen.near[0] = _pair(300, {"value": True}, {"value": True}, reached={"f:1": 0b1})
     assert judging.judge(seen)
+    seen.near[1:3] = [_pair(n, {"value": True}, {"value": False}, reached={"f:1": 0b1}) for n in (301, 302)]
+    assert not judging.judge(seen)
+    assert judging.judge(_renamed(seen, "Pair.has"))
 
 
 def _renamed(seen: Observation, name: str) -> Observation:

@@ -128,10 +128,20 @@ def _for_changed(seen: Observation, *, grows_table: bool) -> str:
     return _contrast(seen)
 
 
+_UNEQUAL = {"__eq__": False, "__ne__": True}
+
+
 def _is_equality_of_others(seen: Observation) -> bool:
-    """Return True for `__eq__` or `__ne__` with one answer near the tests: a varied object is unequal by any code."""
+    """Return True for `__eq__` or `__ne__` if the change shows at most objects near the tests that can show it.
+
+    A varied object is unequal by any code, so that most of them show nothing.
+    """
     name = seen.function.qualname.rpartition(".")[2]
-    return name in ("__eq__", "__ne__") and len({item.patch.text for item in seen.telling}) == 1
+    if name not in _UNEQUAL:
+        return False
+    unequal = FunctionAnswer({"value": _UNEQUAL[name]}).text
+    shown = [item.differs for item in seen.telling if {item.base.text, item.patch.text} != {unequal}]
+    return 2 * sum(shown) >= len(shown)
 
 
 def _narrowness(seen: Observation, near: Sequence[AnswerPair], share: float) -> str:
