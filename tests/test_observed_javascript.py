@@ -39,6 +39,7 @@ module.exports = Object.assign(Mocha, { Test, Suite, Runner });
 PROGRAM = """#!/usr/bin/env node
 const Mocha = require('../lib/mocha.js'); const path = require('path');
 const option = (name) => process.argv.map((word) => word.split(name)).find((parts) => parts.length === 2)?.[1];
+if (process.argv.filter((word) => /^(-R|--reporter)(=|$)/.test(word)).length > 1) throw Error('one reporter only');
 const mocha = new Mocha(); const { suite } = mocha;
 global.test = (title, fn) => suite.addTest(new Mocha.Test(title, fn));
 global.after = (fn) => suite.hooks.after.push(fn); global.afterEach = (fn) => suite.hooks.afterEach.push(fn);
@@ -74,11 +75,11 @@ exports.add = () => { const passes = [{ fullTitle: 'zero' }, { fullTitle: 'adds'
 }
 
 
-def mocha(tmp_path: Path, source: str) -> ObservedRun:
+def mocha(tmp_path: Path, source: str, *options: str) -> ObservedRun:
     files = {"calc.js": source, "test.js": TEST, "node_modules/mocha/lib/mocha.js": MOCHA}
     project = write(tmp_path / "project", {**files, "node_modules/mocha/bin/mocha": PROGRAM})
     (project / "node_modules/mocha/bin/mocha").chmod(0o755)
-    return observe(project, "mocha", ("node_modules/mocha/bin/mocha",))
+    return observe(project, "mocha", ("node_modules/mocha/bin/mocha", *options))
 
 
 # A runner that tells an environment what happens, as jest does.
@@ -214,6 +215,12 @@ def test_source_that_changes_mocha_is_noticed(tmp_path: Path, name: str) -> None
 def test_a_mocha_whose_reporters_write_no_files_is_read_though_tests_print(tmp_path: Path) -> None:
     ran = mocha(tmp_path, f'console.log(\'{{"stats": {{}}, "passes": [], "failures": []}}\');\n{WRONG}')
     assert ran.report == {f"{tmp_path}/project/test.js::zero": "passed", f"{tmp_path}/project/test.js::adds": "failed"}
+
+
+def test_a_mocha_that_takes_one_reporter_only_gets_the_engines(tmp_path: Path) -> None:
+    ran = mocha(tmp_path, WRONG, "--reporter", "spec")
+    assert sorted(ran.report.values()) == ["failed", "passed"]
+    assert not ran.odd
 
 
 def test_nothing_is_odd_about_honest_tests_of_mocha(tmp_path: Path) -> None:

@@ -44,11 +44,11 @@ def prepare(check: DetectedCheck, *, report: Path, only: Sequence[str] = ()) -> 
     tool = by_name().get(check.tool)
     if tool is None or tool.run is None:
         return PreparedCommand(check.command)
-    run, env = tool.run, tool.run.env or {}
+    run, env = tool.run, {name: _filled(value, report) for name, value in (tool.run.env or {}).items()}
     report_arguments = tuple(_filled(argument, report) for argument in _accepted(run, check.command))
     chosen = selection(check, only) or ()
     if is_script(check.command):
-        return _through_script(check, run, report_arguments, chosen, report)
+        return _through_script(check, run, env, report_arguments, chosen, report)
     parsed = call(check.command)
     if parsed is None or parsed.tool != check.tool:
         return PreparedCommand(check.command, env)
@@ -86,10 +86,14 @@ def _place(run: Run, report: Path) -> Path | None:
 
 
 def _through_script(
-    check: DetectedCheck, run: Run, report_arguments: tuple[str, ...], chosen: tuple[str, ...], report: Path
+    check: DetectedCheck,
+    run: Run,
+    env: Mapping[str, str],
+    report_arguments: tuple[str, ...],
+    chosen: tuple[str, ...],
+    report: Path,
 ) -> PreparedCommand:
     place = _place(run, report)
-    env = run.env or {}
     if run.options_variable:
         env = {**env, run.options_variable: " ".join(report_arguments)}
         return PreparedCommand(check.command, env, place, run.format)

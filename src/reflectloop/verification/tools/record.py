@@ -52,7 +52,7 @@ class Run:
     # By the end of a word in the project's command, the argument that the tool would refuse beside it.
     refused_beside: Mapping[str, str] | None = None
     own: str = ""  # name or pattern of a report that the tool names
-    env: Mapping[str, str] | None = None  # "{home}" is the user's home folder
+    env: Mapping[str, str] | None = None  # as in `arguments`; "{home}" is the user's home folder
     stand_in: Path | None = None  # a file that runs the tool's module and writes a report
     reporter: Path | None = None  # a file, `{beside}/NAME`, that the tool loads and that writes `report` beside it
     leading: bool = False  # its options must precede its positional arguments

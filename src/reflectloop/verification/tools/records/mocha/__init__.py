@@ -50,6 +50,7 @@ TOOLS = (
             format="mocha-json",
             place="file",
             arguments=("--reporter={beside}/report.cjs", "--no-bail"),
+            env={"NODE_OPTIONS": "--require {beside}/report.cjs"},
             reporter=Path(__file__).with_name("report.cjs"),
             valued=frozenset(
                 record.words(

@@ -5,6 +5,18 @@
 const fs = require('fs');
 const path = require('path');
 
+// Node loads this file before mocha too: mocha 6 and 7 refuse a second reporter, so that of the project is left out.
+const own = `--reporter=${__filename}`;
+if (/^_?mocha/.test(path.basename(process.argv[1] || '')) && process.argv.includes(own)) {
+  const options = process.argv.slice(2);
+  const isReporter = (word) => /^(-R|--reporter)(=|$)/.test(word) && word !== own;
+  const isValue = (at) => at > 0 && ['-R', '--reporter'].includes(options[at - 1]);
+  process.argv.splice(2, options.length, ...options.filter((word, at) => !isReporter(word) && !isValue(at)));
+  const rest = (process.env.NODE_OPTIONS || '').split(`--require ${__filename}`).join('').trim();
+  if (rest) process.env.NODE_OPTIONS = rest;
+  else delete process.env.NODE_OPTIONS;
+}
+
 const outcomes = { pass: 'passes', fail: 'failures', pending: 'pending' };
 
 module.exports = function (runner) {
