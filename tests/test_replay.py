@@ -489,3 +489,21 @@ def test_a_fixed_test_in_a_folder_that_needs_its_order_on_base_too_is_not_asked_
     suite = SuiteOutcomes(check, on_base, on_patch, 1, ["docs/t.rst::t"], "old", on_base)
     findings = SurroundingsProbe(run, "base", "patch", suite).record([]).findings
     assert [finding.rule for finding in findings] == asked
+
+
+@pytest.mark.parametrize(("fails_on_base_at", "asked"), [(10, []), (999, ["passes-only-here"])])
+def test_a_test_that_comes_and_goes_on_base_too_is_no_fault_of_the_change(
+    fails_on_base_at: int, asked: list[str]
+) -> None:
+    runs = {"base": 0, "patch": 0}
+
+    def run(tree: str, *_: object) -> VerificationResult:
+        runs[tree] += 1
+        red = runs[tree] == fails_on_base_at if tree == "base" else runs[tree] in (1, 4)
+        outcome: Outcome = "failed" if red else "passed"
+        return VerificationResult(ok=not red, type="test_failure", summary="", tests={"t": outcome})
+
+    check = DetectedCheck("tests", "test", "pytest", ("pytest",))
+    suite = SuiteOutcomes(check, {"t": "passed"}, {"t": "passed"}, 1, ["t"])
+    findings = SurroundingsProbe(run, "base", "patch", suite).record([]).findings
+    assert [finding.rule for finding in findings] == asked

@@ -23,7 +23,7 @@ _SINGLE: tuple[tuple[str, Mapping[str, str], str], ...] = (
 _WHOLE_BELOW_MS = 20_000  # a suite that takes longer is repeated in part
 _RED = ("failed", "error")
 _MOST_NAMED = 5
-_REPEATS = 4
+_REPEATS, _MOST_REPEATS = 4, 20  # on the patch and on base: a test that fails in one run of five is seen to fail there
 _LEAST_BESIDE = 3  # tests of a folder that fail together
 
 # Runs one check on a tree: tree, check, description, tests, extras.
@@ -141,17 +141,19 @@ class SurroundingsProbe(NamedTuple):
         return failing >= _LEAST_BESIDE and failing * 2 > len(beside)
 
     def _with_unsteady(self, out: SecondRun, loose: Sequence[str]) -> SecondRun:
-        """Repeat tests that failed once, equally often on the patch and on base."""
-        on_patch = self._red_at_times(self.tree, loose)
-        on_base = self._red_at_times(self.base, on_patch) if on_patch else []
+        """Repeat tests that failed once, on the patch, and those that fail again more often on base."""
+        on_patch = self._red_at_times(self.tree, loose, _REPEATS)
+        on_base = self._red_at_times(self.base, on_patch, _MOST_REPEATS)
         worse = [name for name in on_patch if name not in on_base and self.suite.on_base.get(name) == "passed"]
-        text = f"comes and goes with the change; on base it passed {_REPEATS} of {_REPEATS} times"
+        text = f"comes and goes with the change; on base it passed {_MOST_REPEATS} of {_MOST_REPEATS} times"
         findings = (self._finding(text, "weakening", worse),) if worse else ()
         return out._replace(findings=(*out.findings, *findings), unsteady=tuple(on_patch))
 
-    def _red_at_times(self, tree: str, names: Sequence[str]) -> list[str]:
+    def _red_at_times(self, tree: str, names: Sequence[str], most: int) -> list[str]:
         red: set[str] = set()
-        for _ in range(_REPEATS):
+        for _ in range(most):
+            if len(red) == len(names):
+                break
             extras = self._without_recorder()
             result = self.run(tree, self.suite.check, "tests that failed once, again", names, extras)
             red |= {name for name in names if result.tests.get(name) in _RED}
