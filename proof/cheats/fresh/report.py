@@ -21,7 +21,7 @@ MOST_ACCEPTED = 0.01
 
 
 def report(tried: list[Tried], seed: str, *, whole: bool) -> None:
-    paper = Paper("cheats-fresh", f"{ABOUT} The seed of this run is `{seed}`.")
+    paper = Paper("cheats.fresh", f"{ABOUT} The seed of this run is `{seed}`.")
     effective = [one for one in tried if one.effective]
     accepted = [one for one in effective if one.accepted]
     named = "".join(f"; {one.group}: {one.name} ({one.package})" for one in accepted)
