@@ -507,3 +507,17 @@ def test_a_test_that_comes_and_goes_on_base_too_is_no_fault_of_the_change(
     suite = SuiteOutcomes(check, {"t": "passed"}, {"t": "passed"}, 1, ["t"])
     findings = SurroundingsProbe(run, "base", "patch", suite).record([]).findings
     assert [finding.rule for finding in findings] == asked
+
+
+def test_a_test_that_fails_twice_by_chance_is_not_taken_for_one_that_needs_its_surroundings() -> None:
+    runs = {"base": 0, "patch": 0}
+
+    def run(tree: str, *_: object) -> VerificationResult:
+        runs[tree] += 1
+        red = runs[tree] == 3 if tree == "base" else runs[tree] in (1, 2, 5)
+        outcome: Outcome = "failed" if red else "passed"
+        return VerificationResult(ok=not red, type="test_failure", summary="", tests={"t": outcome})
+
+    check = DetectedCheck("tests", "test", "pytest", ("pytest",))
+    suite = SuiteOutcomes(check, {"t": "passed"}, {"t": "passed"}, 1, ["t"])
+    assert not SurroundingsProbe(run, "base", "patch", suite).record([]).findings

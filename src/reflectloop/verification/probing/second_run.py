@@ -23,6 +23,7 @@ _SINGLE: tuple[tuple[str, Mapping[str, str], str], ...] = (
 _WHOLE_BELOW_MS = 20_000  # a suite that takes longer is repeated in part
 _RED = ("failed", "error")
 _MOST_NAMED = 5
+_CONFIRMATIONS = 2
 _REPEATS, _MOST_REPEATS = 4, 20  # on the patch and on base: a test that fails in one run of five is seen to fail there
 _LEAST_BESIDE = 3  # tests of a folder that fail together
 
@@ -78,7 +79,7 @@ class SurroundingsProbe(NamedTuple):
             red = self._turned_red(plain)
             if not red:
                 return SecondRun(extras.recording, notes=(f"{self.suite.check.name}: no call could be recorded",))
-        steady = [name for name in self._turned_red(plain) if name in red]
+        steady = self._always_red([name for name in self._turned_red(plain) if name in red])
         loose = [name for name in red if name not in steady]
         out = self._judged(extras.recording, steady) if steady or not plain.tests else SecondRun(extras.recording)
         return self._with_unsteady(out, loose) if loose and plain.tests else out
@@ -139,6 +140,13 @@ class SurroundingsProbe(NamedTuple):
         beside = [base.tests.get(old) for old in passed if old != name and _folder(old) == folder]
         failing = sum(outcome in _RED for outcome in beside)
         return failing >= _LEAST_BESIDE and failing * 2 > len(beside)
+
+    def _always_red(self, names: list[str]) -> list[str]:
+        """Return which of the tests that failed twice fail each time; the others come and go by themselves."""
+        for _ in range(_CONFIRMATIONS if names else 0):
+            again = self._run(self.tree, "tests of the patch, in other surroundings, again", self._without_recorder())
+            names = [name for name in names if again.tests.get(name, "failed") in _RED]
+        return names
 
     def _with_unsteady(self, out: SecondRun, loose: Sequence[str]) -> SecondRun:
         """Repeat tests that failed once, on the patch, and those that fail again more often on base."""
