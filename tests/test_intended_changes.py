@@ -281,11 +281,11 @@ class ScriptedRuns(SealedVerification):
         (["failed", "failed"], ["passed", "passed"], []),
         (["failed", "failed"], ["passed", "failed"], ["t"]),  # fails on base too, now and then
         (["failed", "passed", "passed", *["passed"] * 4], [], ["t"]),
-        (["failed", "passed", "passed", "failed"], ["passed"] * 12, []),  # unstable by the change
-        (["failed", "passed", "passed", "failed"], [*["passed"] * 11, "failed"], ["t"]),
+        (["failed", "passed", "passed", "failed"], ["passed"] * 20, []),  # unstable by the change
+        (["failed", "passed", "passed", "failed"], [*["passed"] * 19, "failed"], ["t"]),
         (["passed", "failed", "failed"], [], []),  # passes alone, and fails with the others
         (["passed", "failed", *["passed"] * 5], [*["passed"] * 8, "failed"], ["t"]),  # comes and goes in full runs too
-        (["passed", "failed", *["passed"] * 5], ["passed"] * 12, []),
+        (["passed", "failed", *["passed"] * 5], ["passed"] * 20, []),
     ],
 )
 def test_a_test_is_flaky_if_it_passes_again_or_fails_on_base_too(
