@@ -14,6 +14,11 @@ _PINNED = lazy(
 _CONTINUED = lazy(r"\\\n")
 _HASH = lazy(r"\s*--hash[= ]\S+")
 
+# Lists of packages for documentation, linters and releases, which tests do not import.
+FOR_OTHER_WORK = lazy(
+    r"(?i)(?:^|[/_.-])(?:docs?|lint|typing|mypy|style|release|pre-commit|flake8|black)[_.-](?![^/]*(?:test|dev))[^/]*(?:txt|in)$"
+)
+
 
 def moves_versions_only(change: ChangedFile) -> bool:
     """Return True if a requirements file names the same packages as before, in other versions."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +12,6 @@ from typing import Any
 from reflectloop import secrets
 from reflectloop.sandbox.sandbox import CommandResult
 from reflectloop.system import clock
-from reflectloop.system.patterns import lazy
 from reflectloop.terms import Decision, Track
 from reflectloop.verification import (
     compare,
@@ -55,10 +54,6 @@ from reflectloop.verification.verdict import (
 _REPETITIONS, _MOST_REPETITIONS = 4, 20  # of a test that comes and goes, on the patch and on base: one that fails
 # in one run of five is green twenty times in one case of 87
 _RED = ("failed", "error")
-# Lists of packages for documentation, linters and releases, which tests do not import.
-_BESIDE_TESTS = lazy(
-    r"(?i)(?:^|[/_.-])(?:docs?|lint|typing|mypy|style|release|pre-commit|flake8|black)[_.-](?![^/]*(?:test|dev))[^/]*(?:txt|in)$"
-)
 _ALL_REMEMBERED = (
     "no check ran now: every result on the change is remembered from an earlier verification of the same tree "
     "(evidence L2); remove .reflectloop/cache/verify to run them again"
@@ -250,7 +245,7 @@ class SealedVerification:
             self.laid.changes,
         )
         own = {tests.check: tests for tests in patch_tests}
-        not_green = _not_green(checks)
+        not_green = verdict.not_green(checks)
         explained = [explainer.explain(judged, own.get(judged.check.name)) for judged in checks]
         added = [finding for item in explained for finding in item.findings]
         counted = [item.judged for item in explained if item.judged.check.kind == "test" and not item.judged.left_out]
@@ -262,7 +257,7 @@ class SealedVerification:
             bool(counted) and all(judged.sealed.tests or judged.sealed.ok for judged in counted),
             frozenset(name for judged in counted for name in judged.sealed.tests),
             {name: outcome for tests in patch_tests for name, outcome in tests.on_patch.tests.items()},
-            frozenset(name for judged in counted for name in _skipped_before(judged)),
+            frozenset(name for judged in counted for name in verdict.skipped_before(judged)),
         )
         self.findings = intended.settle(self.findings, added, runs)
         return [self._without_flaky(item.judged) for item in explained]
@@ -512,7 +507,7 @@ class SealedVerification:
             carried = self.runs.carried
             return of_setup(self.laid.changes, carried.get(self.case.base) or {}, carried.get(self.tree) or {})
         moved = {change.path for change in self.laid.changes if dependency_files.moves_versions_only(change)}
-        beside = [path for path in changed if _BESIDE_TESTS.search(path) or path in moved]
+        beside = [path for path in changed if dependency_files.FOR_OTHER_WORK.search(path) or path in moved]
         changed = [path for path in changed if path not in beside]
         if beside:
             self.runs.notes.add(f"{verdict.shown(beside)} changed; the checks ran with the packages installed before")
@@ -573,22 +568,6 @@ class SealedVerification:
     def _write_down(self, *, claim: str, **fields: Any) -> None:  # noqa: ANN401 - the fields of a record
         redacted = secrets.current_detector().redact(claim)
         self.chain.add(EvidenceRecord(claim=redacted, base_tree=self.case.base, plan_hash=self.plan_hash, **fields))
-
-
-def _not_green(checks: Iterable[CheckComparison]) -> frozenset[str]:
-    """Return the tests that ran on base and whose old version does not pass on the change."""
-    return frozenset(
-        name
-        for judged in checks
-        if judged.base is not None and not judged.left_out
-        for name, before in judged.base.tests.items()
-        if before not in ("skipped", "xfailed") and judged.sealed.tests.get(name) not in ("passed", "xpassed")
-    )
-
-
-def _skipped_before(judged: CheckComparison) -> Iterator[str]:
-    before = judged.base.tests if judged.base else {}
-    return (name for name, outcome in judged.sealed.tests.items() if outcome == before.get(name) == "skipped")
 
 
 def _cannot_judge(checks: Sequence[CheckComparison], named: Sequence[PlanCheckResult]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
@@ -361,6 +361,22 @@ def held(
     for patch_tests in all_patch_tests:
         out |= tests_passed(patch_tests.on_patch)
     return out | {item.name: item.held for item in named}
+
+
+def not_green(checks: Iterable[CheckComparison]) -> frozenset[str]:
+    """Return the tests that ran on base and whose old version does not pass on the change."""
+    return frozenset(
+        name
+        for judged in checks
+        if judged.base is not None and not judged.left_out
+        for name, before in judged.base.tests.items()
+        if before not in ("skipped", "xfailed") and judged.sealed.tests.get(name) not in ("passed", "xpassed")
+    )
+
+
+def skipped_before(judged: CheckComparison) -> Iterator[str]:
+    before = judged.base.tests if judged.base else {}
+    return (name for name, outcome in judged.sealed.tests.items() if outcome == before.get(name) == "skipped")
 
 
 def tests_passed(result: VerificationResult) -> dict[str, bool]:
