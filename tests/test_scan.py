@@ -271,6 +271,37 @@ def test_json_lines_are_answered_by_id(repo: Repo) -> None:
     assert reflectloop(repo.path, "scan", "--jsonl", stdin="[]\n").code == 12
 
 
+def test_identifiers_are_listed_if_asked_for_and_are_no_secrets(repo: Repo) -> None:
+    uuid = fill_sample("{uuid}", "a row")
+    repo.write(
+        "rows.sql",
+        f"WHERE id = {uuid};\n-- from 9.9.9.9\nWHERE host = '10.1.2.3' OR id = {'0' * 8}-0000-0000-0000-{'0' * 12};\n",
+    )
+    assert rules(repo) == []
+    done = repo.run("scan", "--identifiers", "--json")
+    assert (done.code, done.json["data"]["clean"]) == (0, True)
+    assert [(each["line"], each["rule"], each["grade"]) for each in done.json["data"]["findings"]] == [
+        (1, "uuid", "identifier"),
+        (2, "public-address", "identifier"),
+    ]
+    shown = repo.run("scan", "--identifiers")
+    assert shown.code == 0
+    assert "rows.sql:1: identifier uuid" in shown.stdout
+    assert "no secrets were found" in shown.stderr
+    (run,) = json.loads(repo.run("scan", "--identifiers", "--format", "sarif").stdout)["runs"]
+    assert {result["level"] for result in run["results"]} == {"note"}
+
+
+def test_json_lines_grade_identifiers_below_secrets(repo: Repo) -> None:
+    uuid = fill_sample("{uuid}", "a key")
+    asked = "".join(
+        json.dumps({"id": n, "text": text}) + "\n" for n, text in enumerate((f"x {uuid}", f'client_secret = "{uuid}"'))
+    )
+    done = reflectloop(repo.path, "scan", "--jsonl", stdin=asked)
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [[each["grade"] for each in answer["findings"]] for answer in answers] == [["identifier"], ["likely"]]
+
+
 def test_environment_values_are_found_in_every_form(repo: Repo) -> None:
     value = "Zr8/" + "kq+W2m_77pLx"
     encoded = {

@@ -15,6 +15,7 @@ from reflectloop.cli.render import Answer, Note, answers, paint
 from reflectloop.commands import scan as scans
 
 Format = Literal["text", "json", "sarif"]
+_COLOURS = {"certain": "red", "likely": "yellow", "identifier": "dim"}
 _MOST_LINES = 8  # further lines with the same value that are named
 
 
@@ -24,6 +25,7 @@ _MOST_LINES = 8  # further lines with the same value that are named
 @click.option("--staged", is_flag=True, help="Search the lines that the next commit adds; for a pre-commit hook.")
 @click.option("--format", "form", type=click.Choice(["text", "json", "sarif"]), default="text", help="Output format.")
 @click.option("--jsonl", is_flag=True, help="Answer JSON lines with 'id' and 'text' from standard input, one each.")
+@click.option("--identifiers", is_flag=True, help="Also list UUIDs and public IP addresses, which are no secrets.")
 @click.option("--write-baseline", "write", is_flag=True, help="Write the findings to the baseline, which accepts them.")
 @answers
 def scan(
@@ -32,6 +34,7 @@ def scan(
     staged: bool,
     form: Format,
     jsonl: bool,
+    identifiers: bool,
     write: bool,
     project_dir: Path,
 ) -> Answer | None:
@@ -42,7 +45,7 @@ def scan(
     """
     if (bool(paths) + bool(asked) + staged + jsonl) > 1:
         raise click.UsageError("PATH, --range, --staged and --jsonl cannot be used together.")
-    settings = scans.read_settings(project_dir, with_baseline=not write)
+    settings = scans.read_settings(project_dir, with_baseline=not write, identifiers=identifiers or jsonl)
     if jsonl:
         render.answer_each_line(lambda question, _: scans.answer(settings.detector, question))
         return None
@@ -87,7 +90,7 @@ def _write_baseline(settings: scans.ScanSettings, report: scans.ScanReport) -> A
 def _lines(report: scans.ScanReport) -> Iterator[str]:
     for finding in report.findings:
         place = f"{finding.commit[:12]} {finding.path}" if finding.commit else finding.path
-        grade = paint("red" if finding.grade == "certain" else "yellow", finding.grade)
+        grade = paint(_COLOURS[finding.grade], finding.grade)
         further = _further(finding.also)
         yield f"{place}:{finding.line}: {grade} {finding.rule} (fingerprint {finding.fingerprint}){further}"
     for file in report.unread:

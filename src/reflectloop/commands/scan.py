@@ -59,8 +59,12 @@ class ScanReport(NamedTuple):
 
     @property
     def clean(self) -> bool:
-        """Return True if nothing was found and every file was read."""
-        return not self.findings and not self.unread
+        """Return True if no secret was found and every file was read. An identifier is no secret."""
+        return not self.secrets and not self.unread
+
+    @property
+    def secrets(self) -> list[LocatedSecret]:
+        return [finding for finding in self.findings if finding.grade != "identifier"]
 
     def as_data(self) -> dict[str, Any]:
         return {
@@ -79,14 +83,14 @@ class ScanSettings(NamedTuple):
     baseline: Path
 
 
-def read_settings(start: Path, *, with_baseline: bool = True) -> ScanSettings:
+def read_settings(start: Path, *, with_baseline: bool = True, identifiers: bool = False) -> ScanSettings:
     """Read the project's settings and apply its secret rules to this process."""
     root = project.locate(start)
     settings = config.load(root).secrets
     where = root / (settings.baseline or baseline.DEFAULT)
     if not with_baseline or (settings.baseline and not where.exists()):
         settings = settings.model_copy(update={"baseline": None})
-    secrets.use_detector(secrets.detector_for(settings, root, fillers=True))
+    secrets.use_detector(secrets.detector_for(settings, root, fillers=True, identifiers=identifiers))
     return ScanSettings(root, secrets.current_detector(), where)
 
 
@@ -288,7 +292,7 @@ def answer(detector: Detector, question: dict[str, Any]) -> dict[str, Any]:
 
 def write_baseline(path: Path, report: ScanReport) -> int:
     """Write the findings as the accepted baseline; return the number of entries."""
-    entries = {(secret.path, secret.fingerprint): secret for secret in report.findings}
+    entries = {(secret.path, secret.fingerprint): secret for secret in report.secrets}
     keys = ("path", "rule", "fingerprint")
     baseline.write_baseline(path, [{key: secret._asdict()[key] for key in keys} for secret in entries.values()])
     return len(entries)
@@ -323,10 +327,13 @@ def _place(path: str, line: int) -> dict[str, Any]:
 
 
 def _result(secret: LocatedSecret) -> dict[str, Any]:
+    is_secret = secret.grade != "identifier"
     return {
         "ruleId": secret.rule,
-        "level": "error" if secret.grade == "certain" else "warning",
-        "message": {"text": f"a {secret.grade} secret ({secret.rule})"},
+        "level": {"certain": "error", "likely": "warning"}.get(secret.grade, "note"),
+        "message": {
+            "text": f"a {secret.grade} secret ({secret.rule})" if is_secret else f"an identifier ({secret.rule})"
+        },
         "locations": [_place(secret.path, secret.line)],
         **({"relatedLocations": [_place(secret.path, line) for line in secret.also]} if secret.also else {}),
         "partialFingerprints": {"reflectloop/v1": secret.fingerprint},

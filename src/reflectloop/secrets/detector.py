@@ -62,9 +62,11 @@ class Detector:
         values: Iterable[bytes] = (),
         allowed: frozenset[str] = frozenset(),
         fillers: bool = False,
+        identifiers: bool = False,
     ) -> None:
+        """Without `identifiers`, rules of that grade are left out, as they are in every run."""
         self._exact = [form for value in values for form in _printed_forms(value)]
-        self._rules = list(rules)
+        self._rules = [rule for rule in rules if identifiers or rule.grade != "identifier"]
         self._fillers = fillers
         self._matcher = Matcher(self._rules, self._exact, fillers=fillers)
         self._allowed = allowed
@@ -101,7 +103,12 @@ class Detector:
 
 
 def detector_for(
-    config: SecretSettings, root: Path, environment: Mapping[str, str] | None = None, *, fillers: bool = False
+    config: SecretSettings,
+    root: Path,
+    environment: Mapping[str, str] | None = None,
+    *,
+    fillers: bool = False,
+    identifiers: bool = False,
 ) -> Detector:
     """Create a project's detector: built-in rules, the user's rules, the caller's own values, minus the baseline."""
     from reflectloop.secrets import rulefile  # noqa: PLC0415 - loads pydantic, and rule files are rare
@@ -110,7 +117,11 @@ def detector_for(
     allowed = baseline.read_baseline(root / config.baseline) if config.baseline else frozenset()
     variables = os.environ if environment is None else environment
     return Detector(
-        (*user_rules, *builtin_rules()), values=environment_values(variables), allowed=allowed, fillers=fillers
+        (*user_rules, *builtin_rules()),
+        values=environment_values(variables),
+        allowed=allowed,
+        fillers=fillers,
+        identifiers=identifiers,
     )
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 if TYPE_CHECKING:
     import re2
 
-Grade = Literal["certain", "likely"]
+# An identifier (a UUID, a public address) is no secret: only `scan` reports it, and only if asked.
+Grade = Literal["certain", "likely", "identifier"]
 
 # A format starts at a word boundary, or after a sequence that ends in a letter or digit but is not part of the value:
 # a string escape, a terminal control sequence (raw or escaped), a URL-encoded byte, a quoted-printable separator.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from reflectloop.secrets.rule import Grade
+
+_GRADES = get_args(Grade)
 
 
 class Span(NamedTuple):
@@ -14,9 +16,9 @@ class Span(NamedTuple):
     grade: Grade
 
     @property
-    def weight(self) -> tuple[bool, int, int, str]:
-        """Return the sort key by which one of two overlapping spans wins: certain, then longer, then earlier."""
-        return (self.grade == "certain", self.end - self.start, -self.start, self.rule)
+    def weight(self) -> tuple[int, int, int, str]:
+        """Return the sort key by which one of two overlapping spans wins: more certain, then longer, then earlier."""
+        return (-_GRADES.index(self.grade), self.end - self.start, -self.start, self.rule)
 
 
 class Cluster(NamedTuple):

@@ -162,6 +162,20 @@ def _login(candidate: Candidate, least: float) -> bool:
     return not secret.isdigit() and _credential(candidate._replace(value=secret), least or 1.5)
 
 
+def _identifier(candidate: Candidate, least: float) -> bool:
+    """Accept a UUID that is drawn, not counted up or taken from a manual, and an address that is public."""
+    import ipaddress  # noqa: PLC0415 - only `scan --identifiers` needs it
+
+    value = candidate.value.lower()
+    if b"." in value:
+        parts = value.decode().split(".")
+        text = ".".join(part.lstrip("0") or "0" for part in parts)
+        return all(int(part) <= _BYTE for part in parts) and ipaddress.ip_address(text).is_global
+    return value not in _EXAMPLE_UUIDS and entropy(value) >= least
+
+
+_BYTE = 255
+_EXAMPLE_UUIDS = frozenset((b"550e8400-e29b-41d4-a716-446655440000", b"6ba7b810-9dad-11d1-80b4-00c04fd430c8"))
 _PLACEHOLDER_WORD = patterns.lazy(
     rb"(?i)(?:asdf|qwer|abc|xyz|sig|foo|bar|secret|password|passwd|pass|token|key)[-_]?\d{0,4}\Z"
 )
@@ -197,4 +211,5 @@ CHECKS: dict[str, Callable[[Candidate, float], bool]] = {
     "near": _near,
     "parameter": _parameter,
     "netrc": _netrc,
+    "identifier": _identifier,
 }
