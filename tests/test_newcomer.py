@@ -65,7 +65,7 @@ FAULTS = {
     "a test that could not be collected was red as expected": (
         "test_seal.py::test_an_expected_failure_is_not_met_by_a_test_that_cannot_be_loaded"
     ),
-    "diagnose called a failed Go build passed": "test_reports.py::test_diagnose_calls_a_failure_what_it_is",
+    "diagnose called a failed Go build passed": "test_diagnose_command.py::test_diagnose_calls_a_failure_what_it_is",
     "the settings file that init writes made verify refuse": (
         "test_verify.py::test_settings_from_init_and_committed_lessons_are_no_reason_to_refuse"
     ),
