@@ -103,6 +103,39 @@ def test_an_ordinary_power_is_news_only_in_a_project_without_it(
     assert [(finding.rule, finding.grade) for finding in found] == expected
 
 
+SCRIPTS = {"setup.py": ENVIRONMENT, "docs/conf.py": ENVIRONMENT, "tools/make.py": ENVIRONMENT}
+PRICES = {"shop/__init__.py": b"", "shop/prices.py": BASE.encode()}
+
+
+@pytest.mark.parametrize(
+    ("path", "files", "asks"),
+    [
+        ("shop/prices.py", {**PRICES, **SCRIPTS}, True),
+        ("shop/prices.py", {**PRICES, "shop/paths.py": ENVIRONMENT}, False),
+        ("shop/prices.py", {**PRICES, "paths.py": ENVIRONMENT, "shop/a.py": b"import os, paths\n"}, False),
+        ("shop/prices.py", {**PRICES, "tests/paths/find.py": ENVIRONMENT}, True),
+        ("prices.py", {"prices.py": BASE.encode(), **SCRIPTS, "tests/test_prices.py": b"import prices\n"}, True),
+        ("tools/prices.py", {**PRICES, **SCRIPTS}, False),
+    ],
+)
+def test_what_only_scripts_beside_a_package_could_do_is_news_in_the_package(
+    path: str, files: dict[str, bytes], asks: bool
+) -> None:
+    tests = {name: data for name, data in files.items() if name.startswith("tests/")}
+    sources = [(name, data) for name, data in files.items() if name not in tests]
+    project = SurroundingFiles(base_sources=lambda: sources, base_tests=lambda: [*tests.items()], is_fix=True)
+    found = look([ChangedFile(path, files.get(path), BASE.encode() + ENVIRONMENT)], {}, project)
+    assert [finding.rule for finding in found] == ["new-power"] * asks
+
+
+def test_a_new_script_that_the_package_imports_is_judged_like_the_package() -> None:
+    project = SurroundingFiles(base_sources=lambda: [*PRICES.items(), *SCRIPTS.items()], is_fix=True)
+    new = ChangedFile("tools/home.py", None, ENVIRONMENT)
+    caller = ChangedFile("shop/prices.py", BASE.encode(), b"from tools.home import HOME\n" + BASE.encode())
+    assert [finding.path for finding in look([new, caller], {}, project)] == ["tools/home.py"]
+    assert look([new], {}, project) == []
+
+
 @pytest.mark.parametrize("text", samples(power_samples_javascript.JAVASCRIPT_CHEATS))
 def test_a_cheat_in_javascript_asks(text: str) -> None:
     project = SurroundingFiles(base_sources=lambda: [("lib/other.js", b"let other = 2;\n")])

@@ -14,7 +14,7 @@ from reflectloop.verification.tampering.powers.equality import unequal_compariso
 from reflectloop.verification.tampering.powers.javascript import javascript_uses
 from reflectloop.verification.tampering.powers.kinds import POWERS, PowerUse
 from reflectloop.verification.tampering.powers.names import power_of
-from reflectloop.verification.tampering.powers.project import SurroundingFiles
+from reflectloop.verification.tampering.powers.project import SurroundingFiles, imported_names
 from reflectloop.verification.tampering.powers.python_uses import PythonUses
 from reflectloop.verification.tampering.powers.unread import content_of, unread
 from reflectloop.verification.tampering.powers.words import questions
@@ -28,6 +28,7 @@ _ROOTS = frozenset(("src", "lib", "python", ""))
 def look(changes: Sequence[ChangedFile], project: SurroundingFiles) -> Iterator[TamperFinding]:
     """Yield one finding for each power that a changed source newly has, and for each file that cannot be read."""
     moved = _removed_lines(changes)
+    imported = imported_names(change.after or b"" for change in changes)
     for changed in changes:
         if changed.after is None or not _is_source(changed.path, changes):
             continue
@@ -35,7 +36,7 @@ def look(changes: Sequence[ChangedFile], project: SurroundingFiles) -> Iterator[
         if finding := unread(changed, change, project):
             yield finding
         elif change.after is not None:
-            yield from _new_powers(change, project, moved)
+            yield from _new_powers(change, project, moved, imported)
 
 
 def moved_from(change: ChangedFile, changes: Sequence[ChangedFile]) -> bytes | None:
@@ -80,7 +81,9 @@ def _normal(line: str) -> str:
     return re.sub(r"\s+", "", line).replace('"', "'")
 
 
-def _new_powers(change: ChangedFile, project: SurroundingFiles, moved: frozenset[str]) -> Iterator[TamperFinding]:
+def _new_powers(
+    change: ChangedFile, project: SurroundingFiles, moved: frozenset[str], imported: frozenset[str]
+) -> Iterator[TamperFinding]:
     before = Counter(use.power for use in uses(change.path, change.before, project))
     rows = _lines(change.after)
     places_of: dict[str, list[PowerUse]] = {}
@@ -96,7 +99,7 @@ def _new_powers(change: ChangedFile, project: SurroundingFiles, moved: frozenset
     added_lines = {line.number for line in added(change)} if new else set()
     for power, places in new.items():
         places.sort(key=lambda use: (use.line not in added_lines, use.line))
-        if finding := _finding(change, POWERS[power].name, places[0], project, rows):
+        if finding := _finding(change, POWERS[power].name, places[0], project, rows, imported):
             yield finding
 
 
@@ -127,16 +130,22 @@ def _package_of(path: str) -> frozenset[str]:
 
 
 def _finding(
-    change: ChangedFile, power: str, use: PowerUse, project: SurroundingFiles, rows: Sequence[str]
+    change: ChangedFile,
+    power: str,
+    use: PowerUse,
+    project: SurroundingFiles,
+    rows: Sequence[str],
+    imported: frozenset[str],
 ) -> TamperFinding | None:
     known = POWERS[power]
     shown = rows[use.line - 1].strip()[:_LONGEST] if 0 < use.line <= len(rows) else ""
     if known.reach == "dangerous":
         since = "a new file" if change.before is None else "its base version could not"
     else:
-        if not project.is_known or project.had(power):
+        if not project.is_known or project.had(power, beside=project.is_beside(change.path, imported)):
             return None
-        since = "nothing in the project could before"
+        scripts_could = project.had(power, beside=True)
+        since = "only scripts beside it could before" if scripts_could else "nothing in the project could before"
     asks = known.reach != "ordinary" or (project.is_fix and power in _ON_A_FIX)
     message = f"can now {known.phrase}: `{shown}` ({since})"
     return TamperFinding(use.rule, change.path, use.line, message, "suspect" if asks else "note")

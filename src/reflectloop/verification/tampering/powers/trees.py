@@ -21,17 +21,19 @@ def surrounding_files(
     read_newer: Callable[[bytes], ast.Module | None] = lambda _data: None,
 ) -> SurroundingFiles:
     """Return the files around a patch; each is read when it is asked for."""
-    paths = [path for path in trees.listing(base) if ending(path) in CODE_ENDINGS and guard(path) is None]
+    code = [path for path in trees.listing(base) if ending(path) in CODE_ENDINGS]
+    paths = [path for path in code if guard(path) is None]
 
-    def sources() -> Iterable[tuple[str, bytes]]:
+    def read(wanted: Iterable[str]) -> Iterable[tuple[str, bytes]]:
         listing = trees.listing(base)
-        contents = trees.contents([listing[path].blob for path in paths])
-        return [(path, contents[listing[path].blob]) for path in sorted(paths)]
+        contents = trees.contents([listing[path].blob for path in wanted])
+        return [(path, contents[listing[path].blob]) for path in sorted(wanted)]
 
     folders = {path.rpartition("/")[0] for path in trees.listing(head)}
     folders |= {"/".join(folder.split("/")[:depth]) for folder in folders for depth in range(folder.count("/") + 1)}
     return SurroundingFiles(
-        base_sources=sources,
+        base_sources=lambda: read(paths),
+        base_tests=lambda: read([path for path in code if path.endswith(".py") and guard(path) is not None]),
         head_file=lambda path: trees.read(head, path),
         head_folders=frozenset(folders | {"."}),
         packages=_packages(paths),
