@@ -52,6 +52,11 @@ def test_a_power_that_the_base_version_had_is_no_news(text: str) -> None:
     assert bad(look([ChangedFile("src/shop/prices.py", before.encode(), after.encode())])) == []
 
 
+def test_a_second_value_equal_to_everything_asks_where_the_base_version_had_one() -> None:
+    first = "class Any:\n    def __eq__(self, other):\n        return True\n"
+    assert findings(first.replace("Any", "Every"), before=first) == [("new-power", "suspect")]
+
+
 def test_there_are_enough_samples() -> None:
     cheats = samples(power_samples.DETECTS) + samples(power_samples.TAMPERS) + samples(power_samples.EQUALS)
     assert len(cheats) > 100

@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import sys
 import zoneinfo
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from reflectloop.verification import chance
 from reflectloop.verification.fresh_workspaces import hash_seed
 from reflectloop.verification.probing import replays, sabotage
 from reflectloop.verification.probing.changed import ChangedFunction
+from reflectloop.verification.probing.inside import equality
 from reflectloop.verification.probing.programs import RecordedCall
 from reflectloop.verification.probing.second_run import SuiteOutcomes, SurroundingsProbe
 from reflectloop.verification.result import DetectedCheck, Outcome, VerificationResult
@@ -290,6 +292,34 @@ def test_a_result_that_is_equal_to_everything_is_refused(repo: Repo) -> None:
     text = "class Any(int):\n    def __eq__(self, other):\n        return bool(str(other))\n    __hash__ = int.__hash__\n\n"
     repo.write("calc.py", f"{text}def plus(x):\n    return Any(x)\n\ndef minus(x):\n    return x + 1\n")
     assert findings(verify(repo))["plus"][0] == "equal-to-everything"
+
+
+COPY = ("changed copy", "Share")
+RAISES = """        try:
+            return self.none
+        except AttributeError as fault:
+            error = fault
+        return error is None
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "faults"),
+    [
+        ("        self.__dict__.setdefault('taken', other)\n        return self.taken is other\n", [COPY]),
+        ("        self.n = vars(self).get('n', 0) + 1\n        return self.n == 1\n", [COPY]),
+        ("        vars(self).setdefault('kept', other)\n        return self.kept == 4 == other\n", [COPY]),
+        ("        self.__class__ = Other\n        return float.__eq__(self, other)\n", [("sentinel", "Other")]),
+        ("        vars(self).setdefault('own', float(self))\n        return self.own == other\n", []),
+        (RAISES, []),
+    ],
+)
+def test_a_value_that_becomes_what_it_is_compared_with_is_found(body: str, faults: list[tuple[str, str]]) -> None:
+    names: dict[str, Any] = {}
+    text = f"class Other(float):\n    pass\n\n\nclass Share(float):\n    def __eq__(self, other):\n{body}"
+    exec(text, names)  # noqa: S102
+    assert equality.faults(names["Share"](2.5), ()) == [[*fault] for fault in faults]
+    assert len(equality.faults(SimpleNamespace(answers=[names["Share"](2.5)]), ())) == len(faults)
 
 
 def test_an_answer_taken_from_the_frame_of_the_test_is_asked_about(repo: Repo) -> None:

@@ -30,9 +30,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 if __package__:
-    from . import guard, plain_data, set_up_state
+    from . import equality, guard, plain_data, set_up_state
 else:
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    import equality  # type: ignore[import-not-found,no-redef]
     import guard  # type: ignore[import-not-found,no-redef]
     import plain_data  # type: ignore[import-not-found,no-redef]
     import set_up_state  # type: ignore[import-not-found,no-redef]
@@ -151,7 +152,7 @@ class CallReplayer:
         holder = [""]
 
         def work() -> None:
-            holder[0] = equal_to_everything(value)
+            holder[0] = next((name for _, name in equality.faults(value, ())), "")
 
         self._bounded(work)
         return holder[0]
@@ -329,52 +330,6 @@ def _public(static: Any, holder: Any, name: str, first: str, args: list[Any]) ->
     return public if callable(public) else None
 
 
-# Equality ----------------------------------------------------------------------------------------------------------
-
-
-class _Unique:
-    """An object that equals nothing else."""
-
-
-def equal_to_everything(value: Any, depth: int = 0) -> str:
-    """Return the class of an object in a result that calls itself equal to values it is not; empty if there is none."""
-    kind = type(value)
-    if kind in (list, tuple, set, frozenset, dict) and depth < 3:
-        items = [*value.values(), *value] if kind is dict else [*value]
-        return next((name for item in items[:50] if (name := equal_to_everything(item, depth + 1))), "")
-    if kind.__module__ == "builtins" or getattr(kind, "__eq__", None) is object.__eq__:
-        return ""
-    others: list[Any] = [_Unique(), "\x00%x" % id(value), -(id(value) << 20) - 7]
-    if all(_equals(value, other) for other in others[:2]) or any(_equals(value, o) for o in _changed_copies(value)):
-        return plain_data.type_name(kind)
-    return ""
-
-
-def _equals(value: Any, other: Any) -> bool:
-    try:
-        return bool(value == other)
-    except Exception:
-        return False
-
-
-def _changed_copies(value: Any) -> list[Any]:
-    """Return values of the built-in base that are surely another value."""
-    try:
-        content = plain_data.base_content(value)
-    except plain_data.NotPlainData:
-        return []
-    kind = type(content)
-    if kind in (int, float, complex):
-        return [content + 1, content * 3 + 1000003] if content + 1 != content else []
-    if kind in (str, bytes, bytearray, list, tuple):
-        letters: dict[Any, Any] = {str: "\x00~", bytes: b"\x00~", bytearray: b"\x00~"}
-        extra: Any = letters[kind] if kind in letters else kind([_Unique()])
-        return [content + extra, extra + content]
-    if kind is dict:
-        return [{**content, _Unique(): 1}]
-    return [kind([*content, _Unique()])]
-
-
 # Starting ----------------------------------------------------------------------------------------------------------
 
 
@@ -426,7 +381,7 @@ _own: list[Any] = []
 
 def _leave_no_name() -> None:
     """Let the calls see an interpreter that runs some program, not this one."""
-    _own.extend(sys.modules.pop(name) for name in ("guard", "plain_data", "set_up_state"))
+    _own.extend(sys.modules.pop(name) for name in ("equality", "guard", "plain_data", "set_up_state"))
     _own.append(sys.modules["__main__"])
     main_module = type(sys)("__main__")
     main_module.__file__ = sys.argv[0]

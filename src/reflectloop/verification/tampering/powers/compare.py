@@ -90,11 +90,11 @@ def _new_powers(
     for use in uses(change.path, change.after, project):
         if not (0 < use.line <= len(rows) and _normal(rows[use.line - 1]) in moved):
             places_of.setdefault(use.power, []).append(use)
-    # A power is there or not; of questions about tests, each further one counts.
+    # A power is there or not; of questions about tests and of equalities, each further one counts.
     new = {
         power: places
         for power, places in places_of.items()
-        if not before[power] or (power.startswith("knows-") and len(places) > before[power])
+        if not before[power] or (power.startswith(("knows-", "equality")) and len(places) > before[power])
     }
     added_lines = {line.number for line in added(change)} if new else set()
     for power, places in new.items():
