@@ -6,6 +6,8 @@ import secrets
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from bench import repository
+from reflectloop import settings_files
 from reflectloop.config import WorkspaceConfig
 from reflectloop.system import overlay
 from reflectloop.workspace import checkout, project, snapshot, store, workspace_registry
@@ -27,8 +29,8 @@ class Taken(NamedTuple):
     base: Snapshot
 
 
-def take(repository: Path) -> Taken:
-    opened = project.open_project(repository)
+def take(root: Path) -> Taken:
+    opened = project.open_project(root)
     kept = store.open_store(opened)
     return Taken(opened, kept, snapshot.take_snapshot(opened, kept, Folders(opened.root).scratch))
 
@@ -40,9 +42,9 @@ def create(taken: Taken, root: Path, kind: Kind) -> Workspace:
     return checkout.create(*taken, name=name, root=root, carry=WorkspaceConfig(overlay=kind))
 
 
-def workspace(repository: Path, root: Path, kind: Kind = "auto") -> Workspace:
+def workspace(source: Path, root: Path, kind: Kind = "auto") -> Workspace:
     """Everything from a path to a workspace that commands can run in."""
-    return create(take(repository), root, kind)
+    return create(take(source), root, kind)
 
 
 def kinds() -> tuple[Kind, ...]:
@@ -50,11 +52,26 @@ def kinds() -> tuple[Kind, ...]:
     return ("off",) if overlay.enter() else ("auto", "off")
 
 
-def entry(repository: Path, space: Workspace) -> workspace_registry.WorkspaceEntry:
-    own = repository / OWN_FOLDER
+def choose(kind: Kind) -> None:
+    """Let the engine make workspaces of this kind, in this process and in those it starts."""
+    settings = settings_files.user_file()
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(f'[workspace]\noverlay = "{kind}"\n')
+
+
+def entry(root: Path, space: Workspace) -> workspace_registry.WorkspaceEntry:
+    own = root / OWN_FOLDER
     return next(one for one in workspace_registry.entries(own) if one.name == space.name)
 
 
-def dispose(repository: Path, space: Workspace) -> None:
+def half_a_step(space: Workspace, files: int) -> None:
+    """Leave what a command does that is cut short: a changed file, a new one, a deleted one."""
+    changed, deleted = repository.names(files)[:2]
+    (space.repo / changed).write_text("changed\n")
+    (space.repo / deleted).unlink()
+    (space.repo / "new.txt").write_text("new\n")
+
+
+def dispose(root: Path, space: Workspace) -> None:
     space.close()
-    workspace_registry.destroy(entry(repository, space))
+    workspace_registry.destroy(entry(root, space))

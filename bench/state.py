@@ -22,7 +22,7 @@ from reflectloop.state.fold import Task, advance, fold
 from reflectloop.state.journal import Journal
 from reflectloop.workspace.folders import Folders
 
-_APPEND_BAR, _GROWTH_BAR, _READ_BAR = 2.0, 1.3, 3.0
+_APPEND_BAR, _GROWTH_BAR, _READ_BAR = 2.0, 1.3, 2.0
 _STEPS = 5  # of each small task
 _RESUME_BAR_S = 0.5
 _TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"

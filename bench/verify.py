@@ -8,13 +8,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-from bench import race
-from bench.ground import Ground
+from bench import ours, race, repository
+from bench.ground import Ground, git
 from bench.race import Contestant
 from bench.table import Measure, Row, Section
 
 _PROGRAM = [sys.executable, "-m", "reflectloop", "verify", "--json"]
+_AGAIN_S = 0.3
 _SUITE = """\
 import time
 
@@ -30,36 +32,64 @@ def test_one(number):
 """
 
 
+class _Case(NamedTuple):
+    seconds: float  # of the suite
+    files: int  # of the repository besides the suite
+    limit: float
+
+    def __str__(self) -> str:
+        return f"suite of {self.seconds:g} s" + (f", {self.files:,} files" if self.files else "")
+
+
 def measure(ground: Ground) -> Section:
-    seconds = 2.0 if ground.quick else 12.0
-    root = _project(ground.disk / "verified", seconds)
-    numbers = itertools.count()
-    _change(root, numbers)
-    _verify(root)  # the base run is in memory from here on
-    contestants = [
-        Contestant("verify", lambda: _verify(root), before=lambda: _change(root, numbers)),
-        Contestant("pytest", lambda: _plain(root)),
-        Contestant("verify again", lambda: _verify(root)),
-        Contestant("version", lambda: subprocess.run([*_PROGRAM[:3], "--version"], check=True, capture_output=True)),
-    ]
-    times = {name: Measure(name, spent.wall_s) for name, spent in race.run(contestants, 3).items()}
+    cases = [_Case(2, 0, 1.15), _Case(12, 0, 1.15), _Case(2, 100_000, 1.5)]
     rows = [
-        Row("a patch that touches no tests, base run in memory", times["verify"], times["pytest"], limit=1.15),
-        Row("the same tree again", times["verify again"], floor=times["version"]),
+        row
+        for number, case in enumerate(cases[:1] if ground.quick else cases)
+        for row in _rows(case, _project(ground.disk / f"verified-{number}", case))
     ]
-    notes = [f"A suite of {seconds:g} s: 200 tests that mostly wait. Again: the verdict is read, nothing runs."]
+    notes = [
+        "Wall time, median of 3 rounds. A suite has 200 tests that mostly wait.",
+        "The patch changes one line of a function, touches no tests, and the base run is in memory.",
+        "Again: the verdict is read, nothing runs.",
+        "What is verified lies in a workspace that is mounted over the base tree (overlay) or has all files (copy).",
+    ]
     return Section("verify: against the project's own tests", notes, rows)
 
 
-def _project(root: Path, seconds: float) -> Path:
+def _rows(case: _Case, root: Path) -> list[Row]:
+    rows: list[Row] = []
+    numbers = itertools.count()
+    version = [*_PROGRAM[:3], "--version"]
+    for kind in ours.kinds():
+        ours.choose(kind)
+        _change(root, numbers)
+        _verify(root)  # the base run is in memory from here on
+        contestants = [
+            Contestant("verify", lambda: _verify(root), before=lambda: _change(root, numbers)),
+            Contestant("pytest", lambda: _plain(root)),
+            Contestant("again", lambda: _verify(root), before=lambda: _verify(root)),
+            Contestant("version", lambda: subprocess.run(version, check=True, capture_output=True)),
+        ]
+        times = {name: Measure(name, spent.wall_s) for name, spent in race.run(contestants, 3).items()}
+        what = f"{ours.NAMES[kind]}, {case}"
+        rows += [
+            Row(f"{what}: a changed line", times["verify"], times["pytest"], times["version"], case.limit),
+            Row(f"{what}: the same tree again", times["again"], None, Measure("bar", _AGAIN_S), 1.0),
+        ]
+    return rows
+
+
+def _project(root: Path, case: _Case) -> Path:
     count = 200
+    if case.files:
+        repository.make(root, case.files)
     (root / "tests").mkdir(parents=True)
     (root / "product.py").write_text("def one(number):\n    return number\n")
-    (root / "tests" / "test_product.py").write_text(_SUITE.format(count=count, each_s=seconds / count))
-    (root / "pyproject.toml").write_text('[tool.pytest.ini_options]\npythonpath = ["."]\n')
+    (root / "tests" / "test_product.py").write_text(_SUITE.format(count=count, each_s=case.seconds / count))
+    (root / "pyproject.toml").write_text('[tool.pytest.ini_options]\npythonpath = ["."]\ntestpaths = ["tests"]\n')
     for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "A suite that takes its time"]):
-        identity = ["-c", "user.name=bench", "-c", "user.email=bench@localhost"]
-        subprocess.run(["git", *identity, *words], cwd=root, check=True)
+        git(*words, cwd=root)
     return root
 
 

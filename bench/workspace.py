@@ -18,11 +18,19 @@ from reflectloop.workspace.project import OWN_FOLDER
 
 _DIRTY_SHARE = 100  # one file in so many is modified
 _UNTRACKED = 20
+_LABELS = {
+    "clean": "clean",
+    "dirty": "dirty",
+    "next": "next step",
+    "create": "clean, from a snapshot",
+    "create dirty": "dirty, from a snapshot",
+}
+_BARS_S = {7_000: 0.04, 100_000: 0.06}  # for a workspace on a base that was laid out before
 
 
 def measure(ground: Ground) -> Section:
     rows: list[Row] = []
-    created: dict[tuple[ours.Kind, int], Measure] = {}
+    taken: dict[tuple[ours.Kind, str, int], Measure] = {}
     for files, rounds in ((7_000, 7), (100_000, 3)):
         if ground.quick and files > 7_000:
             continue
@@ -30,11 +38,12 @@ def measure(ground: Ground) -> Section:
             field = _Field(ground.repository(files), ground.memory / "copies", files, kind)
             times = race.run(field.contestants(), 2 if ground.quick else rounds, settle=True)
             rows += _rows(files, kind, times)
-            created[kind, files] = Measure("", times["create"].wall_s)
+            for name in ("clean", "create"):
+                taken[kind, name, files] = Measure("at 7,000", times[name].wall_s)
             field.close()
     rows += [
-        Row(f"{ours.NAMES[kind]}: growth from 7,000 files", created[kind, files], created[kind, 7_000], limit=1.3)
-        for kind, files in created
+        Row(f"{ours.NAMES[kind]}, {_LABELS[name]}: growth from 7,000", own, taken[kind, name, 7_000], limit=1.3)
+        for (kind, name, files), own in taken.items()
         if files > 7_000
     ]
     notes = [
@@ -47,14 +56,18 @@ def measure(ground: Ground) -> Section:
         (
             "Overlay: mounted over the base tree, which an earlier workspace laid out; copy: all files are written, "
             "as where the kernel allows no overlay. The floor is one `mount -t overlay` by a process with mounts of "
-            "its own."
+            "its own, and one command in it."
         ),
         (
             "First use makes the store and lays the base out; later use finds both; warm re-use takes over the copy "
-            "of an earlier run. Dirty: 1 % of the files modified, otherwise in every round, and 20 untracked. "
-            "`git worktree add` cannot take a dirty tree; its time is that of a clean one."
+            "of an earlier run. Next step: a workspace with a changed, a new and a deleted file gets the tree of "
+            "its beginning again, as between two steps. Dirty: 1 % of the files modified, otherwise in every round, "
+            "and 20 untracked. `git worktree add` cannot take a dirty tree; its time is that of a clean one."
         ),
-        f"The repository lies on {ground.medium(ground.disk)}, the copies are made on {ground.medium(ground.memory)}.",
+        (
+            f"The repository lies on {ground.medium(ground.disk)}, the copies are made on "
+            f"{ground.medium(ground.memory)}; `cp --reflink` has a row where the file system can."
+        ),
     ]
     return Section("workspace: creation", notes, rows)
 
@@ -63,11 +76,13 @@ def _rows(files: int, kind: ours.Kind, times: dict[str, Spent]) -> list[Row]:
     def taken(name: str, label: str | None = None) -> Measure:
         return Measure(name if label is None else label, times[name].wall_s)
 
-    worktree = taken("git worktree add")
+    worktree, bar = taken("git worktree add"), Measure("bar", _BARS_S[files])
     what = f"{ours.NAMES[kind]}, {files:,} files"
     rows = [
+        *(Row(f"{what}, {label}", taken(name), None, bar, 1.0) for name, label in _LABELS.items()),
         Row(f"{what}, clean", taken("clean"), worktree, limit=1.0),
         Row(f"{what}, clean", taken("clean"), taken("cp -a")),
+        *(Row(f"{what}, clean", taken("clean"), taken(name)) for name in ("cp --reflink",) if name in times),
         Row(f"{what}, clean", taken("clean"), taken("shutil.copytree")),
         Row(f"{what}, clean, first use", taken("first"), worktree, limit=1.0),
         Row(f"{what}, dirty", taken("dirty"), worktree, limit=1.0),
@@ -76,11 +91,7 @@ def _rows(files: int, kind: ours.Kind, times: dict[str, Spent]) -> list[Row]:
     if kind == "off":
         return [*rows, Row(f"{what}, warm re-use", taken("warm"), taken("clean", "ours, clean"), limit=0.2)]
     floor = taken("mount", "mount -t overlay")
-    return [
-        *rows,
-        Row(f"{what}, clean, from a snapshot", taken("create"), None, floor, 2.0),
-        Row(f"{what}, dirty, from a snapshot", taken("create dirty"), None, floor, 2.0),
-    ]
+    return [*rows, *(Row(f"{what}, {label}", taken(name), None, floor, 2.0) for name, label in _LABELS.items())]
 
 
 class _Field:
@@ -99,19 +110,19 @@ class _Field:
         contestants = [
             Contestant("clean", self._ours, after=self._clear),
             Contestant("create", self._create, before=self._take, after=self._clear),
+            Contestant("create dirty", self._create, before=self._soil_and_take, after=self._clean),
+            Contestant("next", self._reset, before=self._half_a_step, after=self._clear),
             Contestant("git worktree add", self._worktree, after=self._clear),
             Contestant("dirty", self._ours, before=self._soil, after=self._clean),
             Contestant("cp -a", self._cp, before=self._put_aside, after=self._put_back),
             Contestant("first", self._ours, before=self._put_aside, after=self._put_back),
             Contestant("shutil.copytree", self._copytree, before=self._put_aside, after=self._put_back),
         ]
+        if self._has_reflinks():
+            contestants.append(Contestant("cp --reflink", self._reflink, before=self._put_aside, after=self._put_back))
         if self.kind == "off":
             return [*contestants, Contestant("warm", self._ours, before=self._warm, after=self._clear)]
-        return [
-            *contestants,
-            Contestant("create dirty", self._create, before=self._soil_and_take, after=self._clean),
-            Contestant("mount", self._mount, before=self._make_folders, after=self._clear),
-        ]
+        return [*contestants, Contestant("mount", self._mount, before=self._make_folders, after=self._clear)]
 
     def close(self) -> None:
         """Leave the repository as it was."""
@@ -130,6 +141,13 @@ class _Field:
         assert self._taken  # noqa: S101
         self._made.append(ours.create(self._taken, self.copies, self.kind))
 
+    def _half_a_step(self) -> None:
+        self._ours()
+        ours.half_a_step(self._made[-1], self.files)
+
+    def _reset(self) -> None:
+        self._made[-1].reset_to(self._made[-1].base_tree)
+
     def _soil_and_take(self) -> None:
         self._soil()
         self._take()
@@ -141,7 +159,7 @@ class _Field:
     def _mount(self) -> None:
         (lower,) = self.copies.glob("layers-*/*/files")
         parts = f"lowerdir={lower},upperdir={self.copies}/upper,workdir={self.copies}/work"
-        command = f"mount -t overlay overlay -o {parts} {self.copies}/mounted"
+        command = f"mount -t overlay overlay -o {parts} {self.copies}/mounted && /bin/true"
         subprocess.run(["unshare", "--mount", "sh", "-c", command], check=True)
 
     def _warm(self) -> None:
@@ -158,6 +176,15 @@ class _Field:
 
     def _cp(self) -> None:
         subprocess.run(["cp", "-a", self.repository, self.copies / "tree"], check=True)
+
+    def _has_reflinks(self) -> bool:
+        source, probe = self.repository / repository.names(1)[0], self.copies / "probe"
+        done = subprocess.run(["cp", "--reflink=always", source, probe], check=False, capture_output=True)
+        probe.unlink(missing_ok=True)
+        return done.returncode == 0
+
+    def _reflink(self) -> None:
+        subprocess.run(["cp", "-a", "--reflink=always", self.repository, self.copies / "tree"], check=True)
 
     def _copytree(self) -> None:
         shutil.copytree(self.repository, self.copies / "tree", symlinks=True)
