@@ -233,7 +233,7 @@ def gc(start: Path, *, everything: bool) -> GcResult:
             if everything
             else workspace_registry.stale(folders.own, settings.keep_failed)
         )
-        roots = {entry.folder.parent for entry in workspace_registry.entries(folders.own)}
+        roots = {*layers.roots(folders.own), *(one.folder.parent for one in workspace_registry.entries(folders.own))}
         usual = Path(tempfile.gettempdir()).resolve() / "reflectloop"
         roots |= {settings.root} if settings.root else {usual, checkout.plain_root(usual)}
         killed = sum(environment.kill_leftovers(entry.name, entry.folder) for entry in removed)

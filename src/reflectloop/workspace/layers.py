@@ -442,7 +442,8 @@ def roots(own_folder: Path) -> list[Path]:
     """Return the folders for workspaces in which a project has layers."""
     try:
         places = json.loads((own_folder / "cache" / _ROOTS).read_bytes())
-        return [Path(place) for place in places if isinstance(place, str) and Path(place).is_absolute()]
+        named = (Path(place) for place in places if isinstance(place, str) and Path(place).is_absolute())
+        return [place for place in named if workspace_registry.is_private(place)]
     except (OSError, ValueError, TypeError):
         return []
 
@@ -457,7 +458,7 @@ def remove_unused(own_folder: Path, project_root: Path, most: int) -> int:
     freed = 0
     for root in roots(own_folder):
         home = root / f"{_HOME}{hashed}"
-        if not workspace_registry.is_private(root) or home.is_symlink() or not home.is_dir():
+        if home.is_symlink() or not home.is_dir():
             continue
         total = 0
         for folder in sorted(home.iterdir(), key=_last_used, reverse=True):
@@ -495,7 +496,7 @@ def _remove(folder: Path) -> bool:
         return False
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        renamed = folder.with_name(f"{_REMOVED}{uuid.uuid4().hex}")
+        renamed = folder.parent.with_name(f"{_REMOVED}{uuid.uuid4().hex}")  # else the folder of layers is never empty
         folder.rename(renamed)
         workspace_registry.delete_in_background(renamed)
     except OSError:
