@@ -69,7 +69,8 @@ def state(stage: Stage, project: Path) -> dict[str, object]:
 def _download(package: str, place: Path) -> None:
     tools = place / "tools"
     subprocess.run([sys.executable, "-m", "venv", str(tools)], check=True)
-    pip = [str(tools / "bin" / "pip"), "download", "-q", "--no-deps", "--no-binary", ":all:", "-d", str(place), package]
+    pip = [str(tools / "bin" / "pip"), "download", "-q", "--no-deps", "-d", str(place)]
+    pip += ["--no-binary", package.partition("==")[0], package]
     subprocess.run(pip, check=True, stderr=subprocess.DEVNULL)
     shutil.rmtree(tools)
 

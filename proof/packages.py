@@ -135,7 +135,7 @@ class Yard:
             tools = self.stage.folder / "tools"
             if not tools.exists():
                 self.call(self.stage.folder, sys.executable, "-m", "venv", str(tools))
-            pip = [str(tools / "bin" / "pip"), "download", "-q", "--no-deps", "--no-binary", ":all:"]
+            pip = [str(tools / "bin" / "pip"), "download", "-q", "--no-deps", "--no-binary", package.name]
             self.call(self.stage.folder, *pip, "-d", str(self.sources), f"{package.name}=={package.version}")
         return archive
 

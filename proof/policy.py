@@ -84,8 +84,11 @@ def _short(text: str) -> str:
 def _collected(folder: Path) -> Iterator[tuple[str, str]]:
     venv = folder.parent / "tools"
     subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
-    pip = [str(venv / "bin" / "pip"), "download", "-q", "--no-deps", "--no-binary", ":all:"]
-    wanted = {name: [*pip, name] for name in PYTHON} | {name: ["npm", "pack", "--silent", name] for name in NODE}
+    pip = [str(venv / "bin" / "pip"), "download", "-q", "--no-deps", "--no-binary"]
+    # Only the package itself: the tools that build it would otherwise be compiled too.
+    wanted = {name: [*pip, name.partition("==")[0], name] for name in PYTHON} | {
+        name: ["npm", "pack", "--silent", name] for name in NODE
+    }
     with ThreadPoolExecutor(4) as workers:
         list(workers.map(lambda item: _download(folder / item[0], item[1]), wanted.items()))
     for place in sorted(folder.iterdir()):
