@@ -28,6 +28,7 @@ PYTHON = """
 """.split()  # noqa: SIM905
 NODE = "axios@1.9.0 eslint@9.27.0 fastify@5.3.3 webpack@5.99.9".split()  # noqa: SIM905
 LEAST = 500
+RIGHTLY_ASKED = ("publish.", "cloud.", "file.puts-autorun")  # the rules of what only a person can decide
 ABOUT = (
     "Every command of the CI files, Makefiles, `tox.ini`, `package.json` and scripts of popular packages, from what "
     "they publish, each distinct one once. Variables of make and expressions of CI are filled in where the same file "
@@ -66,8 +67,13 @@ def _claims(paper: Paper, found: list[Found], spent_ms: float) -> None:
         holds=len(found) >= LEAST and len(packages) >= 10,
     )
     paper.claim("none is denied", str(len(denied)), holds=not denied)
-    share = 100 * len(asked) / max(1, len(found))
-    paper.claim("at most 2 % are asked about", f"{len(asked)}, {share:.1f} %", holds=share <= 2)
+    needless = [one for one in asked if not str(one.verdict.rule).startswith(RIGHTLY_ASKED)]
+    share = 100 * len(needless) / max(1, len(found))
+    paper.claim(
+        "at most 2 % are asked about that neither publish, change a service, nor install what runs by itself",
+        f"{len(needless)}, {share:.1f} %; {len(asked) - len(needless)} that do",
+        holds=share <= 2,
+    )
     paper.claim("at most 1 ms of CPU a command", f"{spent_ms:.2f} ms", holds=spent_ms <= 1)
     cell = "`{}`".format
     rows = [
