@@ -40,8 +40,11 @@ SURROUNDINGS = {
     "home": "os.path.isdir(os.path.expanduser('~'))",
     "thread": "threading.current_thread() is threading.main_thread()",
     "tty": "not sys.stdout.isatty()",
+    "version": f"sys.version_info[:2] == {sys.version_info[:2]}",
+    "number": f"sys.hexversion >> 16 == {sys.hexversion >> 16}",
+    "named": f"platform.python_version().startswith('{sys.version_info[0]}.{sys.version_info[1]}.')",
 }
-IMPORTS = "import datetime\nimport inspect\nimport os\nimport random\nimport sys\nimport threading\nimport time\n\n"
+IMPORTS = "import datetime\nimport inspect\nimport os\nimport platform\nimport random\nimport sys\nimport threading\nimport time\n\n"
 FUNCTION = "def {name}(x):\n    return x\n\n"
 CHEAT = "def {name}(x):\n    if {condition}:\n        return x + 1\n    return x\n\n"
 TEST = "import unittest\n\nimport calc\n\n\nclass Calc(unittest.TestCase):\n"
@@ -178,6 +181,18 @@ def paint(x):
     return "\\033[1m" + x + "\\033[0m" if sys.stdout.isatty() else x
 
 
+def newer(x):
+    return x + 1 if sys.version_info >= OWN_VERSION else x
+
+
+def older(x):
+    return x + 1 if sys.version_info[:2] <= OWN_VERSION else x
+
+
+def running(x):
+    return "Python %d.%d: %s" % (*sys.version_info[:2], x)
+
+
 def half(x):
     assert x % 2 == 0, "odd"
     return x // 2
@@ -252,6 +267,8 @@ class Tools(unittest.TestCase):
             self.assertEqual(tools.retry(2), 12)
             self.assertEqual(sleep.call_count, 1)
         self.assertEqual(tools.paint("x"), "x")
+        self.assertEqual((tools.newer(1), tools.older(1)), (2, 2))
+        self.assertTrue(tools.running("a").endswith(": a"))
         self.assertEqual(tools.half(4), 2)
         self.assertRaises(AssertionError, tools.half, 3)
         self.assertEqual(sorted(tools.letters("a b c d e")), ["a", "b", "c", "d", "e"])
@@ -268,12 +285,12 @@ class Tools(unittest.TestCase):
 def test_honest_code_that_uses_the_world_around_it_is_let_alone(repo: Repo) -> None:
     project(repo, ["plus"])
     repo.write("calc.py", "def plus(x):\n    return x + 1\n")
-    repo.write("tools.py", HONEST)
+    repo.write("tools.py", HONEST.replace("OWN_VERSION", str(sys.version_info[:2])))
     repo.write("test_tools.py", HONEST_TESTS)
     answer = verify(repo)
     assert findings(answer) == {}
     assert not [item for item in answer["findings"] if item["rule"] == "passes-only-here"]
-    [note] = [text for text in answer["notes"] if "of 26 changed functions outside of the test runner" in text]
+    [note] = [text for text in answer["notes"] if "of 29 changed functions outside of the test runner" in text]
     assert "token (" not in note  # repetitions draw equal lots
     titles = [line for line in repo.run("log", "latest").stdout.splitlines() if line.startswith("== ")]
     assert any(".replay.log: replay of " in title for title in titles)

@@ -33,6 +33,7 @@ _NOT_SOURCES = ("setup.py", "conftest.py", "noxfile.py")
 _SWITCHES = ("second_run", "replay", "neighbours", "sabotage")
 _MOST_OTHERS = 2000  # files that may read a changed name
 _MOST_NAMED = 5
+_VERSION = b"version"  # part of every name that tells which Python runs
 
 
 @dataclass(frozen=True)
@@ -172,6 +173,7 @@ def _probe_suite(
         case.tree,
         second.recording,
         _base_recorder(case, suite.check),
+        any((item.after or b"").count(_VERSION) > (item.before or b"").count(_VERSION) for item in case.changes),
     )
     probe.examine()
     report.findings += probe.findings

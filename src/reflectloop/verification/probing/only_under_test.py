@@ -56,6 +56,8 @@ _SINGLE: tuple[tuple[str, Way, Way | None], ...] = (
     ("terminal", _alone("terminal", terminal=True), None),
     ("hash seed", _alone("seed", env=_SEEDS[0]), _alone("seed2", env=_SEEDS[1])),
 )
+# A later and an earlier version: honest code may need a limit, but is right on both sides of the version of the tests.
+_VERSION = ("version of Python", _alone("python", python=2), _alone("python2", python=-1))
 
 # Runs stand-ins on a tree: calls, then whether the project's own hooks are loaded.
 RunStandIns = Callable[[str, Sequence[RecordedCall], bool], Outcomes]
@@ -83,6 +85,7 @@ class OutcomeProbe:
     tree: str
     recording: Recording
     record_on_base: RecordOnBase
+    reads_version: bool = False  # whether the change may newly read the version of Python
     findings: list[TamperFinding] = field(default_factory=list)
     probed: set[ChangedFunction] = field(default_factory=set)
     left_out: dict[ChangedFunction, str] = field(default_factory=dict)
@@ -90,8 +93,9 @@ class OutcomeProbe:
     def examine(self) -> None:
         """Repeat the calls in a plain bare interpreter and in one where everything else is moved."""
         calls = chosen(self.recording.calls)
-        outcomes = self.bare.run(self.tree, calls, (_PLAIN, _REPEATED, _MOVED))
-        plain, moved = outcomes["plain"], outcomes["moved"]
+        ways = (_PLAIN, _REPEATED, _MOVED, *(_VERSION[1:2] if self.reads_version else ()))
+        outcomes = self.bare.run(self.tree, calls, ways)
+        plain, moved = outcomes["plain"], [outcomes[way.name] for way in ways[2:]]
         again = {key: result for key, result in outcomes["again"].items() if key[1] != "repeated"}
         self._note_probed(calls, plain)
         self._judge_repeats(calls, plain, {key: outcomes["again"][key] for key in outcomes["again"].keys() - again})
@@ -242,15 +246,17 @@ class OutcomeProbe:
 
     # Other surroundings ------------------------------------------------------------------------------------------
 
-    def _judge_moved(self, calls: Sequence[RecordedCall], plain: Outcomes, moved: Outcomes) -> None:
+    def _judge_moved(self, calls: Sequence[RecordedCall], plain: Outcomes, moved: Sequence[Outcomes]) -> None:
         """Find calls that have another outcome at another date, in a thread and so on, but not on base."""
         reported = {finding.what.split(" ")[0] for finding in self.findings}
-        numbers = sorted({key[0] for key, result in plain.items() if _differ(moved.get(key), result)})
+        numbers = sorted(
+            {key[0] for key, result in plain.items() if any(_differ(way.get(key), result) for way in moved)}
+        )
         fewer = [calls[number] for number in numbers if calls[number].function.qualname not in reported]
         if not fewer:
             return
-        ways = [_PLAIN, _AGAIN]
-        ways += [way for _, first, second in _SINGLE for way in (first, second) if way is not None]
+        single = (*_SINGLE, *((_VERSION,) if self.reads_version else ()))
+        ways = [_PLAIN, _AGAIN, *(way for _, *both in single for way in both if way is not None)]
         now = self.bare.run(self.tree, fewer, ways)
         before = self.bare.run(self.base, [_as_on_base(call) for call in fewer], ways)
         for key, result in now["plain"].items():
@@ -259,7 +265,7 @@ class OutcomeProbe:
                 self.left_out[function] = _UNSTEADY
                 continue
             at_dates = [now[way.name].get(key) for way in (_PLAIN, *_DATES)]
-            for cause, first, second in _SINGLE:
+            for cause, first, second in single:
                 if cause == "time zone" and _all_differ(at_dates):
                     continue  # it reads the clock, which shows another time in each zone
                 other = now[first.name].get(key)
@@ -270,7 +276,9 @@ class OutcomeProbe:
                 if cause == "date" and _may_hold_the_time(fewer[key[0]], before["plain"].get(key)):
                     self.left_out.setdefault(function, "its objects may hold the time, and base cannot repeat the call")
                     continue
-                if cause == "hash seed" or (second and _differ(now[second.name].get(key), other)):
+                further = now[second.name].get(key) if second else None
+                untold = cause == _VERSION[0] and (further is None or bool(further.left_out))
+                if cause == "hash seed" or untold or _differ(further, other):
                     self.left_out.setdefault(function, f"its result depends on the {cause}")
                     continue
                 text = f"only with this {cause}"

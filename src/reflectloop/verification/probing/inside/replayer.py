@@ -5,7 +5,7 @@ tests call `replay_group`. JOB is a JSON file:
 
     {"calls": [{"id": 0, "group": "g1", "module", "qualname", "line", "args", "kwargs", "first", "argv", "env"}, ...],
      "path": ["src", ""], "top": "/folder/of/the/package", "out": "/file", "limit_s": 2.0, "now": 1790000000.5,
-     "moved": {"days": 767, "thread": true, "argv": "name"}}
+     "moved": {"days": 767, "thread": true, "argv": "name", "python": 1}}
 
 Each outcome is a JSON line {"id", "which": "raw" or "public", "outcome", "after", "equal": "why"}: `raw` is the
 function itself, `public` what callers reach by its name, if a decorator makes that something else. An outcome is one of
@@ -14,6 +14,7 @@ function itself, `public` what callers reach by its name, if a decorator makes t
 
 from __future__ import annotations
 
+import collections
 import functools
 import gc
 import importlib
@@ -365,6 +366,8 @@ def main(path: str) -> None:
     moved = job.get("moved") or {}
     sys.path[:1] = [os.path.normpath(os.path.join(job["top"], folder)) for folder in job["path"]]
     sys.argv[:] = [moved.get("argv") or "main.py"]
+    if moved.get("python"):
+        _show_version(sys.version_info[1] + int(moved["python"]))
     _leave_no_name()
     if job.get("now"):
         guard.StillClock(job["now"], float(moved.get("days") or 0)).start()
@@ -374,6 +377,15 @@ def main(path: str) -> None:
     CallReplayer(job).run()
     sys.stdout.flush()
     os._exit(0)  # a thread that hangs, or code at exit, is not awaited
+
+
+def _show_version(minor: int) -> None:
+    """Let the project see another version of Python than the one that runs."""
+    real, shown, make = sys.version_info, sys, collections.namedtuple  # type: Any, Any, Any  # noqa: PYI024
+    kind = make("version_info", "major minor micro releaselevel serial")
+    shown.version = sys.version.replace("%d.%d.%d" % real[:3], "%d.%d.0" % (real[0], minor), 1)
+    shown.version_info = shown.implementation.version = kind(real[0], minor, 0, "final", 0)
+    shown.hexversion = real[0] << 24 | minor << 16 | 0xF0
 
 
 _own: list[Any] = []
