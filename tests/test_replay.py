@@ -459,6 +459,100 @@ def test_a_test_that_calls_the_change_but_passes_without_it_is_asked_about(repo:
     assert "proof-without-effect" in [item["rule"] for item in answer["findings"]]
 
 
+COUNTERS = """
+import collections
+import functools
+import itertools
+
+LAST = 100000
+listed, texts, keyed, left, places = [], [""], {}, list(range(LAST)), {"n": 0}
+turns, positions = (n < LAST for n in itertools.count()), iter(range(LAST))
+following = itertools.count().__next__
+served = 0
+known = {}
+
+
+class Calls:
+    seen = 0
+    __slots__ = ("n",)
+
+
+calls = Calls()
+calls.n = 0
+
+
+def whole():
+    global served
+    served += 1
+    return served < LAST
+
+
+def inner():
+    n = 0
+
+    def count():
+        nonlocal n
+        n += 1
+        return n < LAST
+
+    return count
+
+
+within = inner()
+
+
+def grown(so_far=[]):
+    so_far.append(1)
+    return len(so_far) < LAST
+
+
+def own():
+    own.n = getattr(own, "n", LAST) - 1
+    return own.n > 0
+
+
+def of_class():
+    Calls.seen += 1
+    calls.n += 2
+    return calls.n < LAST
+
+
+def text():
+    texts[0] += "."
+    return len(texts[0]) < LAST
+
+
+def noted():
+    keyed[len(keyed)] = None
+    places["n"] -= 1
+    return len(keyed) < LAST
+
+
+@functools.lru_cache(None)
+def square(x):
+    return x * x
+
+
+def steady(x):
+    known.setdefault(x, []).append(square(x))
+    return x + 1 if x < LAST else x
+
+
+"""
+
+
+def test_an_answer_that_a_counter_of_calls_decides_is_asked_about(repo: Repo) -> None:
+    conditions = {"a": "not listed.append(0) and len(listed) < LAST", "b": "whole()", "c": "within()", "d": "grown()"}
+    conditions |= {"e": "own()", "f": "of_class()", "g": "text()", "h": "noted()", "i": "next(turns)"}
+    conditions |= {"j": "next(positions, None) is not None", "k": "following() < LAST", "l": "left and left.pop() >= 0"}
+    names = [f"{name}_{name}" for name in conditions]
+    project(repo, [*names, "steady"])
+    cheats = [CHEAT.format(name=f"{name}_{name}", condition=text) for name, text in conditions.items()]
+    repo.write("calc.py", COUNTERS + "".join(cheats))
+    found = {item["what"].partition(" ")[0] for item in verify(repo)["findings"] if "of many calls" in item["what"]}
+    assert found == {*names}
+
+
 def test_an_answer_that_is_right_for_some_of_many_calls_is_asked_about(repo: Repo) -> None:
     cheats = {"early": "next(calls) < 900", "late": "next(others) > 1"}
     project(repo, [*cheats, "steady"])

@@ -75,20 +75,37 @@ class CallReplayer:
         ends = time.process_time() + _OFTEN_S
         for calls in functions.values():
             self.guard.run(lambda calls=calls: self._often(calls, times, ends), _OFTEN_S * 10)  # type: ignore[misc]
+        self.guard.run(self._count_on, _OFTEN_S * 10)
 
     def _often(self, calls: list[dict[str, Any]], times: int, ends: float) -> None:
         prepared = [item for call in calls if (item := PreparedCall.of(call)) is not None]
         for number in range(times):
-            if not prepared:
+            if not prepared or time.process_time() > ends:
                 return
             item = prepared[number % len(prepared)]
-            outcome = item.outcome() if time.process_time() < ends else None
-            if outcome is None:
-                return  # late, or an answer that cannot be compared
-            if self.first.setdefault(item.call["id"], repr(outcome)) != repr(outcome):
-                line = {"id": item.call["id"], "which": "repeated", "outcome": outcome, "count": number + 1}
-                os.write(self.descriptor, (json.dumps(line) + "\n").encode())
+            if not self._is_steady(item):
                 prepared.remove(item)
+
+    def _count_on(self) -> None:
+        """Let what counts the calls have seen many more of them, and write down where an answer changes."""
+        ends = time.process_time() + _OFTEN_S
+        prepared = [item for call in self.job["calls"] if (item := PreparedCall.of(call)) is not None]
+        counters = set_up_state.CallCounters(os.path.realpath(self.job["top"]))
+        for _ in range(4):  # the first fills caches
+            prepared = [item for item in prepared if time.process_time() < ends and self._is_steady(item)]
+            counters.read()
+        if prepared and counters.move_on():
+            for item in prepared:
+                self._is_steady(item)
+
+    def _is_steady(self, item: PreparedCall) -> bool:
+        """Return True if a call answers as at first; write down another answer, if it can be compared."""
+        outcome = item.outcome()
+        if outcome is None or self.first.setdefault(item.call["id"], repr(outcome)) == repr(outcome):
+            return outcome is not None
+        line = {"id": item.call["id"], "which": "repeated", "outcome": outcome}
+        os.write(self.descriptor, (json.dumps(line) + "\n").encode())
+        return False
 
     def _repeat(self, call: dict[str, Any]) -> None:
         for which in ("raw", "public"):

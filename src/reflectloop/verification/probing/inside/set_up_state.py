@@ -5,11 +5,17 @@ The project's Python runs this file: standard library of 3.8 only.
 
 from __future__ import annotations
 
+import collections
+import contextlib
+import functools
 import hashlib
+import itertools
 import json
+import operator
 import os
 import re
 import sys
+import types
 from typing import Any
 
 if __package__:
@@ -19,17 +25,27 @@ else:
 
 _ROOM = 4 << 10  # characters of one variable
 _MOST_MODULES = 150
+_MOST_OBJECTS, _MOST_HELD = 5000, 300  # that are looked at, and in one object
+_FURTHER = 1_000_000  # calls that a counter seems to have seen
+_PLAIN = (int, float, str, bytes, bool, type(None))
+_SIZED = (list, dict, set, collections.deque, bytearray)
+_MEMBER = types.MemberDescriptorType
+_INSIDE = ("__dict__", "__self__", "__defaults__", "__kwdefaults__", "cell_contents")
 _OTHERS = re.compile(r"/(tests?|site-packages)/|/(test_[^/]*|[^/]*_tests?|conftest|tests?)\.py$")
 
 
 def states(root: str) -> dict[str, str]:
     """Return a hash of the plain variables of each module below a folder, by its name."""
-    out: dict[str, str] = {}
+    return {name: _state(vars(module)) for name, module in _own_modules(root).items()}
+
+
+def _own_modules(root: str) -> dict[str, Any]:
+    out: dict[str, Any] = {}
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         is_own = isinstance(file, str) and file.startswith(root + os.sep) and not _OTHERS.search(file[len(root) :])
         if is_own and len(out) < _MOST_MODULES:
-            out[name] = _state(vars(module))
+            out[name] = module
     return out
 
 
@@ -42,6 +58,103 @@ def _state(variables: dict[str, Any]) -> str:
             except Exception as fault:
                 parts.append([name, type(fault).__name__])
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:10]
+
+
+class CallCounters:
+    """Finds numbers, lengths and positions in the project's variables that calls move, and moves them much further."""
+
+    def __init__(self, root: str) -> None:
+        self.modules = _own_modules(root)
+        self.readings: list[dict[Any, Any]] = []
+
+    def read(self) -> None:
+        """Note where the variables are now."""
+        self.readings.append({key: at for key, at, _ in self._places()})
+
+    def move_on(self) -> bool:
+        """Move what moved equally far between the last three readings; return False if nothing did."""
+        first, second, third = self.readings[-3:]
+        both = {key: (second.get(key, at) - first.get(key, at), at - second.get(key, at)) for key, at in third.items()}
+        steps = {key: step for key, (step, again) in both.items() if step and step == again}
+        for move, by in [(move, steps[key]) for key, _, move in self._places() if key in steps]:
+            move(by)
+        return bool(steps)
+
+    def _places(self) -> list[Any]:
+        """Return [key, where it is, how it is moved] for what the project's modules hold, the nearest first."""
+        out: list[Any] = []
+        seen: dict[int, Any] = {}
+        waiting = collections.deque(vars(module) for module in self.modules.values())
+        while waiting and len(seen) < _MOST_OBJECTS:
+            item = waiting.popleft()
+            if id(item) in seen:
+                continue
+            seen[id(item)] = item
+            at = _position(item)
+            if at is not None:
+                out.append(((id(item), ""), at, functools.partial(_lengthen, item)))
+            for name, value, put in self._held(item):
+                if type(value) in (int, float, str, bytes, tuple):
+                    at = value if type(value) in (int, float) else len(value)
+                    out.append(((id(item), name), at, functools.partial(_replace, value, put)))
+                waiting.extend([] if type(value) in _PLAIN else [value])
+        return out
+
+    def _held(self, item: Any) -> list[Any]:
+        """Return [name, value, how it is set] for what an object holds."""
+        kind = type(item)
+        if isinstance(item, (list, dict)):
+            pairs = dict.items(item) if isinstance(item, dict) else enumerate(list.__iter__(item))
+            some = list(itertools.islice(pairs, _MOST_HELD))
+            return [(name, value, functools.partial(kind.__setitem__, item, name)) for name, value in some]
+        if kind in (tuple, set, frozenset, collections.deque):
+            return [("", value, _leave) for value in list(itertools.islice(item, _MOST_HELD))]
+        if isinstance(item, (type, types.FunctionType)) and item.__module__ not in self.modules:
+            return []
+        if isinstance(item, type):
+            some = list(vars(item).items())
+            return [(name, value, functools.partial(type.__setattr__, item, name)) for name, value in some]
+        members = [name for base in kind.__mro__ for name, value in vars(base).items() if type(value) is _MEMBER]
+        out = []
+        for name in (*_INSIDE, *members) if not isinstance(item, types.ModuleType) else ():
+            with contextlib.suppress(Exception):  # a name without a value
+                out.append((name, object.__getattribute__(item, name), functools.partial(setattr, item, name)))
+        return out
+
+
+def _position(item: Any) -> Any:
+    """Return the length of a container, or how far an iterator is; None for other objects."""
+    if isinstance(item, _SIZED):
+        return len(item)
+    if isinstance(item, types.GeneratorType):
+        return sum(value for value in (item.gi_frame.f_locals if item.gi_frame else {}).values() if type(value) is int)
+    if type(item) is itertools.count:
+        return int(re.findall(r"-?\d+", repr(item))[0])
+    return operator.length_hint(item) if hasattr(type(item), "__length_hint__") else None
+
+
+def _lengthen(item: Any, by: float) -> None:
+    if not isinstance(item, _SIZED):
+        collections.deque(itertools.islice(item, _FURTHER), maxlen=0)
+    elif by < 0:
+        item.clear()
+    elif isinstance(item, dict):
+        item.update(dict.fromkeys(range(-_FURTHER, 0)))
+    elif isinstance(item, set):
+        item.update(range(-_FURTHER, 0))
+    else:
+        item.extend(itertools.repeat(item[-1], _FURTHER))
+
+
+def _replace(value: Any, put: Any, by: float) -> None:
+    if type(value) in (int, float):
+        put(value + by * _FURTHER)
+    else:
+        put(value + value[-1:] * _FURTHER if by > 0 else value[:0])
+
+
+def _leave(_value: Any) -> None:
+    """Set nothing: what holds the value cannot be changed."""
 
 
 class PatchCounter:
