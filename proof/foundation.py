@@ -25,7 +25,7 @@ ODD = (
     "git rm -q --cached README.md && rm README.md || rm README*",
     "chmod +x pyproject.toml",
     "ln -s pyproject.toml 'a link'",
-    'f=$(git ls-files \'*.py\' | head -1); git mv "$f" "$(dirname "$f")/größer und neu.py"',
+    'f=$(git ls-files \'*.py\' | grep -v test | head -1); git mv "$f" "$(dirname "$f")/größer und neu.py"',
 )
 STUBBORN = (
     "import os,signal,sys,time\n"

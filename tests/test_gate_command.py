@@ -412,6 +412,15 @@ def test_dangerous_lines_of_a_direct_run_ask_or_stop(gated: GatedRepo) -> None:
     assert gated.repo.run("run", gated.repo.steps("true")).code == 41
 
 
+def test_a_link_inside_the_project_is_no_question_in_a_direct_run(gated: GatedRepo) -> None:
+    gated.repo.write("tests/test_old.py", "def test_old():\n    pass\n")
+    gated.repo.commit("a test")
+    move = "echo '# a remark' >> tests/test_old.py; "
+    run(gated.repo, move + "ln -s old.txt link; echo x > old.txt; ln -s tests folder", code=0, track="direct")
+    envelope = run(gated.repo, move + "ln -s ../elsewhere link", "--new", code=33, track="direct")
+    assert "link: is a link to something outside of the project" in envelope["message"]
+
+
 def test_a_direct_run_without_checks_or_bounds_loads_no_gate(gated: GatedRepo) -> None:
     argv = [sys.executable, "-X", "importtime", "-m", "reflectloop", "run", str(gated.repo.steps("echo x > made.txt"))]
     done = subprocess.run(argv, cwd=gated.repo.path, capture_output=True, check=True)

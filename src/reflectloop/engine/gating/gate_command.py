@@ -197,7 +197,7 @@ class _Line(verifying.Verification):
         )
         case = self.case(sides)
         if self.contract.track is Track.DIRECT and not case.named:
-            weakened = gate_pipeline.weakened(self.trees.changes(sides.base, sides.head), sides.base, sides.head)
+            weakened = gate_pipeline.weakened(self.trees, sides.base, sides.head)
             return seen._replace(tampering=weakened)
         verdict = verifying.judge(self.stage(), case, chain, sides.commit)
         self.warnings += verdict.notes

@@ -29,7 +29,8 @@ from reflectloop.system import files
 from reflectloop.terms import Track
 from reflectloop.verification import tampering, verdict
 from reflectloop.verification.evidence_chain import EvidenceRecord
-from reflectloop.verification.result import ChangedFile
+from reflectloop.verification.tampering.powers import patched_files
+from reflectloop.verification.tree_builder import TreeBuilder
 from reflectloop.workspace.generated_files import HEAD
 
 PAGE, DATA = "gates.md", "gates.json"
@@ -159,11 +160,10 @@ def event(made: GateReport, run_id: str, subject: str) -> events.GateDecided:
     )
 
 
-def weakened(changes: Sequence[ChangedFile], base_tree: str, tree: str, lifted: Sequence[str] = ()) -> list[GateReason]:
+def weakened(trees: TreeBuilder, base_tree: str, tree: str, lifted: Sequence[str] = ()) -> list[GateReason]:
     """Return a reason for each weakened test or setting and each new power of a direct change."""
-    findings = [
-        finding for finding in tampering.look(changes) if finding.grade == "weakening" or finding.rule in _ASKED_ALWAYS
-    ]
+    look = tampering.look(trees.changes(base_tree, tree), project=patched_files(trees, tree))
+    findings = [finding for finding in look if finding.grade == "weakening" or finding.rule in _ASKED_ALWAYS]
     freed = [finding.path for finding in findings if is_named(finding.path, lifted)]
     return [
         GateReason(reason.decision, "weakening", reason.text, finding=reason.finding, finding_rule=reason.rule)

@@ -56,7 +56,7 @@ def judge(run: ExecutedRun) -> JudgedRun:
     base, head = run.workspace.base_tree, run.workspace.tree
     source = approvals.source(run.folders.root, run.request.approve_file, run.request.caller)
     approved = source.known(base, head)
-    verification = _Verification(run, trees, changes, approved)
+    verification = _Verification(run, trees, approved)
     pipeline = GatePipeline(
         run.run_id,
         plan.title,
@@ -102,10 +102,8 @@ def _trees(run: PreparedRun) -> TreeBuilder:
 class _Verification:
     """The sealed verification of a run, made when the proof gate asks for it."""
 
-    def __init__(
-        self, run: ExecutedRun, trees: TreeBuilder, changes: Sequence[ChangedFile], approved: Mapping[str, str]
-    ) -> None:
-        self._run, self._trees, self._changes, self._approved = run, trees, changes, approved
+    def __init__(self, run: ExecutedRun, trees: TreeBuilder, approved: Mapping[str, str]) -> None:
+        self._run, self._trees, self._approved = run, trees, approved
         self.verdict: Verdict | None = None
 
     def run(self) -> ProofInput:
@@ -113,7 +111,7 @@ class _Verification:
         run, plan = self._run, self._run.plan
         if not (run.is_stepwise or proof.is_verified(plan)):
             weakened = gate_pipeline.weakened(
-                self._changes, run.workspace.base_tree, run.workspace.tree, plan.may_change_protected
+                self._trees, run.workspace.base_tree, run.workspace.tree, plan.may_change_protected
             )
             return ProofInput(exits=True, tampering=weakened)
         self.verdict = verdict = self._verify()

@@ -54,8 +54,9 @@ def find(git: Git, trees: TreeBuilder, head: str) -> UnjudgedCommits | None:
         return None
     before, after = (git.line("rev-parse", f"{commit}^{{tree}}") for commit in (start, head))
     from reflectloop.verification import tampering  # noqa: PLC0415 - most changes leave out no commit
+    from reflectloop.verification.tampering.powers import patched_files  # noqa: PLC0415
 
-    findings = tampering.look(trees.changes(before, after))
+    findings = tampering.look(trees.changes(before, after), project=patched_files(trees, after))
     texts = [
         f"{finding.path}:{finding.line or 1}: {finding.what} ({finding.rule})"
         for finding in findings

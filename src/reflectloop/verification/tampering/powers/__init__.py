@@ -3,6 +3,6 @@
 from reflectloop.verification.tampering.powers.compare import look
 from reflectloop.verification.tampering.powers.newer import newer_reader
 from reflectloop.verification.tampering.powers.project import SurroundingFiles
-from reflectloop.verification.tampering.powers.trees import surrounding_files
+from reflectloop.verification.tampering.powers.trees import patched_files, surrounding_files
 
-__all__ = ["SurroundingFiles", "look", "newer_reader", "surrounding_files"]
+__all__ = ["SurroundingFiles", "look", "newer_reader", "patched_files", "surrounding_files"]

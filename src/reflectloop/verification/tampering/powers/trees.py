@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from reflectloop.verification.protected import guard
 from reflectloop.verification.protected.names import CODE_ENDINGS, IMPORT_ROOTS
@@ -29,16 +30,23 @@ def surrounding_files(
         contents = trees.contents([listing[path].blob for path in wanted])
         return [(path, contents[listing[path].blob]) for path in sorted(wanted)]
 
-    folders = {path.rpartition("/")[0] for path in trees.listing(head)}
-    folders |= {"/".join(folder.split("/")[:depth]) for folder in folders for depth in range(folder.count("/") + 1)}
-    return SurroundingFiles(
+    return replace(
+        patched_files(trees, head),
         base_sources=lambda: read(paths),
         base_tests=lambda: read([path for path in code if path.endswith(".py") and guard(path) is not None]),
-        head_file=lambda path: trees.read(head, path),
-        head_folders=frozenset(folders | {"."}),
         packages=_packages(paths),
         is_fix=is_fix,
         read_newer=read_newer,
+    )
+
+
+def patched_files(trees: TreeBuilder, head: str) -> SurroundingFiles:
+    """Return only the files of the patched tree, to which links of the patch may lead."""
+    folders = {path.rpartition("/")[0] for path in trees.listing(head)}
+    folders |= {"/".join(folder.split("/")[:depth]) for folder in folders for depth in range(folder.count("/") + 1)}
+    return SurroundingFiles(
+        head_file=lambda path: trees.read(head, path),
+        head_folders=frozenset(folders | {"."}),
     )
 
 
