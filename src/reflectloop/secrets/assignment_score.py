@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import itertools
 import re
-import string
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -59,7 +58,7 @@ _DESCRIPTIVE_NAMES = frozenset(
 )
 _BINARY = patterns.lazy(rb"[\x00-\x1f\x7f]|[\x80-\xbf]{4}|[\xc0-\xff]{2}")
 _VARIABLE = patterns.lazy(rb"^[A-Z][A-Z0-9]*_[A-Z0-9_]+\Z")
-_UPPER, _LOWER, _DIGITS = (each.encode() for each in (string.ascii_uppercase, string.ascii_lowercase, string.digits))
+_UPPER, _LOWER, _DIGITS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ", b"abcdefghijklmnopqrstuvwxyz", b"0123456789"
 _PUBLIC = frozenset("public pub primary foreign partition sort cache row index unique composite natural public".split())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from reflectloop.system.patterns import lazy
 
 _LONGEST = 1 << 12  # bytes of a title or link sequence; longer ones are treated as text
 _BARE = bytes(
@@ -13,7 +13,7 @@ _LEADS = b"\xc2\xcd\xd8\xe1\xe2\xe3\xef\xf0\xf3"  # first bytes of characters wi
 _SUSPECT = _BARE + b"\a\b\x1b" + _LEADS  # text without any of these needs no change
 _STRING = rb"\x1b[\]PX^_][^\a\x1b\n]{0,%d}" % _LONGEST
 _CONTROL = rb"(?:\x1b\[|\xc2\x9b)[0-?\a]{0,64}[ -/]{0,16}"
-_SEQUENCE = re.compile(
+_SEQUENCE = lazy(
     rb"(\x1b\[[0-9;]{0,32}m)|%s[@-~]?|%s(?:\a|\x1b\\|(?=[\x1b\n])|\Z)|\x1b[ -/]{0,4}[0-~]?" % (_CONTROL, _STRING)
 )
 # Characters without width (soft hyphen, joiners, fillers, variation selectors, tags) and those that change the writing
@@ -23,13 +23,13 @@ _WIDTHLESS = (
     rb"|\xe2\x81[\xa0-\xa4\xa6-\xaf]|\xe3\x85\xa4|\xef\xb8[\x80-\x8f]|\xef\xbb\xbf|\xef\xbe\xa0|\xef\xbf[\xb0-\xbb]"
     rb"|\xf0\x9b\xb2[\xa0-\xa3]|\xf0\x9d\x85[\xb3-\xba]|\xf3\xa0[\x80-\xbf][\x80-\xbf]"
 )
-_INVISIBLE = re.compile(_WIDTHLESS)
-_UNSEEN = re.compile(rb"(?:\a|\xc2[\x80-\x9f]|%s)[\x80-\xbf]*" % _WIDTHLESS)
+_INVISIBLE = lazy(_WIDTHLESS)
+_UNSEEN = lazy(rb"(?:\a|\xc2[\x80-\x9f]|%s)[\x80-\xbf]*" % _WIDTHLESS)
 _CUT = (  # an incomplete one
     rb"[\xc2\xcd\xd8]|\xe1[\x85\x9e\xa0]?|\xe2[\x80\x81]?|\xe3\x85?|\xef[\xb8\xbb\xbe\xbf]?"
     rb"|\xf0(?:\x9b\xb2?|\x9d\x85?)?|\xf3(?:\xa0[\x80-\xbf]?)?"
 )
-_UNFINISHED = re.compile(rb"(?:%s|%s\x1b?|\x1b[ -/]{0,4}|%s)\Z" % (_CONTROL, _STRING, _CUT))
+_UNFINISHED = lazy(rb"(?:%s|%s\x1b?|\x1b[ -/]{0,4}|%s)\Z" % (_CONTROL, _STRING, _CUT))
 
 
 class PlainText:
