@@ -548,6 +548,30 @@ def test_far_inputs_keep_a_part_of_a_recorded_one() -> None:
     assert all(item.input.args[0].endswith(inputs[item.origin].args[0][-2:]) for item in far)
 
 
+@pytest.mark.parametrize(
+    ("condition", "rules"),
+    [("isinstance(given, str)", ["written-for-the-test"]), ("given != number", ["written-for-the-test"]), ("True", [])],
+    ids=["type", "comparison", "none"],
+)
+def test_a_fix_for_the_type_of_the_tests_values_alone_is_suspicious(
+    tmp_path: Path, condition: str, rules: list[str]
+) -> None:
+    def source(more: str) -> str:
+        return ORDINAL.format(more=more).replace("(number):", "(given):").replace("int(number)", "int(given)")
+
+    inputs = [(str(n * sign),) for n in NUMBERS for sign in (1, -1)]
+    seen = _observe(tmp_path, source(""), source(f" + (13,) * ({condition})"), "ordinal", *inputs)
+    assert _rules(seen) == rules
+
+
+def test_a_fix_for_texts_that_gives_what_numbers_had_before_is_general(tmp_path: Path) -> None:
+    base = "def size(given):\n    return int(given) * (1 if isinstance(given, str) else 2)\n"
+    fixed = "def size(given):\n    return int(given) * 2\n"
+    seen = _observe(tmp_path, base, fixed, "size", *((str(n),) for n in (*NUMBERS, 0, -4)))
+    assert seen.twins
+    assert _rules(seen) == []
+
+
 # Conditions that no test needs -------------------------------------------------------------------------------------
 
 WORDS = ("apple", "lemon pie", "kiwi", "fig jam", "plum", "pear tart", "quince", "sloe gin")

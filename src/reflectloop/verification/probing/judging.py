@@ -125,7 +125,7 @@ def _for_changed(seen: Observation, *, grows_table: bool) -> str:
         return reason
     if _echoes(seen, differing, share):
         return "gives the answers of the tests to other inputs that look alike"
-    return _contrast(seen)
+    return ("" if grows_table else same_fault.in_other_types(seen)) or _contrast(seen)
 
 
 _UNEQUAL = {"__eq__": False, "__ne__": True}
@@ -530,6 +530,8 @@ def _side_by_side(seen: Observation) -> Iterator[str]:
         return
     near = [item for item in seen.telling if item.origin == at] or seen.telling
     near.sort(key=lambda item: (item.differs, len(str(item.input))))
+    equal = [item for item in seen.told(seen.twins) if item.origin == at and item.base.text == seen.tests[at].base.text]
+    near = [*(item for item in equal if item.patch.text == item.base.text), *near]
     for label, item in (("a test", seen.tests[at]), *(("near it", item) for item in near[: _MOST_SHOWN - 1])):
         yield f"{label}: {_call(seen, item.input)}: {_change(item)}"
 

@@ -28,6 +28,8 @@ NUMBERED = (
     "numbered"  # the family of inputs with other numbers beside a larger argument; the number of the group follows
 )
 _MOST_NUMBERED_TESTS, _GROUPS, _NUMBER_STEPS = 2, 2, (0, 1, 2, 3, 4, 5, 7, 10, -1, -2, -3)
+TWIN = "twin"  # the family of inputs with an equal value of another type
+_MOST_TWINS, _EXACT = 12, 1 << 53  # recorded inputs, and numbers that are equal as int and float
 LETTER = "letter"  # the family of inputs that differ in one letter of a text; its place in the text follows
 _MOST_TEXTS, _LEAST_PLACES, _LETTERS = 2, 6, 10
 _INT_STEPS = (1, -1, 2, -2, 10, -10, 3, -3, 4, -4, 7, 100, -100)
@@ -232,6 +234,29 @@ def one_letter_apart(inputs: Sequence[CallInput], focus: Sequence[int], seed: st
             fresh = [given for given in changed if key(given) not in known]
             out += [NeighbourInput(given, at, str(place), f"{LETTER} {position}") for given in fresh]
     return out
+
+
+def twins(inputs: Sequence[CallInput], focus: Sequence[int]) -> list[NeighbourInput]:
+    """Return inputs that mean the same as a recorded one, with a value of another type: `13` for `"13"`."""
+    known = {key(given) for given in inputs}
+    made = [
+        NeighbourInput(_with(inputs[at], place, twin), at, str(place), TWIN)
+        for at in focus[:_MOST_TWINS]
+        for place, value in _arguments(inputs[at])
+        for twin in _of_other_type(value)
+    ]
+    return [item for item in made if key(item.input) not in known]
+
+
+def _of_other_type(value: object) -> list[object]:
+    if type(value) is str:
+        digits = value.removeprefix("-")
+        return [int(value)] if digits.isascii() and digits.isdigit() and str(int(value)) == value else []
+    if type(value) is int:
+        return [str(value), float(value)] if abs(value) < _EXACT else [str(value)]
+    if type(value) is float:
+        return [int(value)] if value.is_integer() and abs(value) < _EXACT else []
+    return [tuple(value)] if type(value) is list else [list(value)] if type(value) is tuple else []
 
 
 def grown(inputs: Sequence[CallInput], focus: Sequence[int], seed: str) -> list[NeighbourInput]:

@@ -127,6 +127,7 @@ class Observation:
     rows: list[AnswerPair] = field(default_factory=list)  # numbers at equal distances
     grown: list[AnswerPair] = field(default_factory=list)  # inputs several times as large as those of the tests
     numbered: list[AnswerPair] = field(default_factory=list)  # other numbers beside a larger argument
+    twins: list[AnswerPair] = field(default_factory=list)  # equal values of another type
     left_out: str = ""  # the reason why the function could not be probed
     of_caller: bool = False  # the function calls a changed one, and its inputs are often texts with a form
     limit: int = 0  # steps after which a call counted as endless
@@ -207,6 +208,7 @@ def observe(
         if wanted and not seen.new:
             more = renaming.make(seen.function.inputs, focus, name) + number_rows.make(seen.function.inputs, focus)
             plan += more[: max(_LEAST_MORE, _affordable(seen) - most)]
+            plan += neighbours.twins(seen.function.inputs, focus) if seen.function.file.endswith(".py") else []
         if wanted and not seen.new and count == most:
             plan += neighbours.one_letter_apart(seen.function.inputs, focus, name)
             plan += neighbours.grown(seen.function.inputs, focus, name)
@@ -342,7 +344,12 @@ def _fill_near(seen: Observation, at: int, plan: Sequence[NeighbourInput], befor
         if first and last:  # the rest was left out after many endless calls
             pair = AnswerPair(item.input, first, last, item.origin, item.place, item.family)
             lists = {neighbours.LETTER: seen.letters, number_rows.ROW: seen.rows, neighbours.GROWN: seen.grown}
-            lists |= {neighbours.NUMBERED: seen.numbered, renaming.WORD: seen.words, renaming.FIGURE: seen.words}
+            lists |= {
+                neighbours.NUMBERED: seen.numbered,
+                neighbours.TWIN: seen.twins,
+                renaming.WORD: seen.words,
+                renaming.FIGURE: seen.words,
+            }
             lists.get(item.family.partition(" ")[0], seen.near).append(pair)
     if plan and at in before.late | after.late and len(seen.telling) < _LEAST_IN_TIME:
         seen.left_out = "took too long"

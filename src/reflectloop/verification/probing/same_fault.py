@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from reflectloop.verification.probing.neighbours import CallInput
 from reflectloop.verification.probing.observations import AnswerPair, FunctionAnswer, Observation
 
 _LEAST_RIGHT = 5  # texts in right answers, none of which has the mark
 _LEAST_LEFT, _SHARE_LEFT = 4, 0.15  # inputs with the fault that keep it
 _LONGEST = 3  # letters of a mark at an end of a text; a longer one is more than a fault
+_LEAST_TWINS = 2  # equal values of another type
 _BEGINNING = 2  # letters of a rest that was cut off
 
 
@@ -97,3 +99,26 @@ def _texts(answer: FunctionAnswer) -> list[str]:
         elif isinstance(value, dict):
             todo.extend(reversed(value.values()))
     return out
+
+
+def in_other_types(seen: Observation) -> str:
+    """Say if equal values of another type than that of the tests' values keep base's answer.
+
+    Only values count to which base gave the answer that it gave to the test's, so the fault was theirs too.
+    """
+    unchanged: dict[tuple[str, str], list[bool]] = {}
+    for item in seen.told(seen.twins):
+        test = seen.tests[item.origin]
+        answer = test.base.outcome.get("value")
+        if answer is None or isinstance(answer, bool) or item.base.text != test.base.text or not item.patch.returns:
+            continue
+        types = _type_at(test.input, item.place), _type_at(item.input, item.place)
+        unchanged.setdefault(types, []).append(not item.differs)
+    for (first, other), items in unchanged.items():
+        if sum(items) >= max(_LEAST_TWINS, len(items) / 2):
+            return f"changes the answer for {first} and leaves the old one for equal values of the type {other}"
+    return ""
+
+
+def _type_at(given: CallInput, place: str) -> str:
+    return type(given.args[int(place)] if place.isdigit() else given.kwargs[place]).__name__
