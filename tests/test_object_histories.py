@@ -182,6 +182,24 @@ def test_a_fix_for_objects_that_hold_what_those_of_the_tests_hold_is_put_to_a_pe
         assert "Shelf(2).put('a', 1)" in finding["what"]
 
 
+@pytest.mark.probing("neighbours")
+@pytest.mark.parametrize(
+    ("last", "outcome"),
+    [("last=False", "PASS"), ("last=self.room > 3", "REVIEW"), ("last=len(self.items) > 2", "REVIEW")],
+)
+def test_an_attribute_that_base_does_not_have_hides_nothing(repo: Repo, last: str, outcome: str) -> None:
+    repo.git("rm", "-q", "-r", "src")
+    repo.write("shelf.py", SHELF)
+    repo.write("test_shelf.py", TESTS)
+    repo.commit("a shelf")
+    repo.write(
+        "shelf.py",
+        SHELF.replace("return self.items.popitem()", f"self.taken = 1\n        return self.items.popitem({last})"),
+    )
+    answer = json.loads(repo.run("verify", "--track", "fix", "--json").stdout)["data"]
+    assert answer["outcome"] == outcome
+
+
 def test_a_method_that_is_noted_keeps_its_docstring() -> None:
     tree = recorder._Instrument("mark", {2: 0}, set(), objects=True).visit(ast.parse(DOCUMENTED))
     names: dict[str, Any] = {f"mark{letter}": lambda *_: None for letter in "erxgmh"}

@@ -545,7 +545,8 @@ def _change(item: AnswerPair) -> str:
 def _pair(text: str, item: AnswerPair) -> str:
     """Return two answers; if they look alike, say that the call leaves other arguments behind."""
     alike = item.base.text != item.patch.text and _answer(item.base) == _answer(item.patch)
-    return f"{text}, and leaves another object" if alike and "after" in f"{item.base.text}{item.patch.text}" else text
+    leaves = {"after", "new"} & {*item.base.outcome, *item.patch.outcome}
+    return f"{text}, and leaves another object" if alike and leaves else text
 
 
 def _call(seen: Observation, given: CallInput) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -50,6 +50,7 @@ class FunctionAnswer:
     steps: int = 0
     meets: bool = False  # the function called itself with an input of the tests; counts if base's does so too
     remade: bool = True  # the calls that made the objects of the input lead to the recorded objects
+    compared: Mapping[str, Any] | None = None  # the outcome without attributes that the other version does not have
 
     @property
     def returns(self) -> bool:
@@ -75,7 +76,28 @@ class FunctionAnswer:
     @cached_property
     def text(self) -> str:
         """Return the outcome as it is compared; each answer is compared many times."""
-        return json.dumps(self.outcome, sort_keys=True)
+        return json.dumps(self.outcome if self.compared is None else self.compared, sort_keys=True)
+
+    def beside(self, other: FunctionAnswer) -> FunctionAnswer:
+        """Return the answer as it is compared with one of another version: by the attributes that both have."""
+        own, others = ({"new": {"object": "", "fields": []}, **item.outcome} for item in (self, other))
+        compared = _shared(own, others)
+        return replace(
+            self, compared={name: compared[name] for name in own if name != "new" or compared[name]["fields"]}
+        )
+
+
+def _shared(value: Any, other: Any) -> Any:  # noqa: ANN401 - encoded data
+    """Return encoded data without the fields of objects that the same objects of other data do not have."""
+    if isinstance(value, list) and isinstance(other, list) and len(value) == len(other):
+        return [_shared(item, beside) for item, beside in zip(value, other, strict=True)]
+    if not isinstance(value, dict) or not isinstance(other, dict):
+        return value
+    out = {name: _shared(item, other[name]) if name in other else item for name, item in value.items()}
+    if "fields" in value and "fields" in other and value.get("object") == other.get("object"):
+        known = dict(other["fields"])
+        out["fields"] = [[name, _shared(item, known[name])] for name, item in value["fields"] if name in known]
+    return out
 
 
 _STOPPED = FunctionAnswer({"stopped": "gave no answer"})
@@ -98,6 +120,12 @@ class AnswerPair(NamedTuple):
     def differs(self) -> bool:
         """Return True if the patch gives another answer. A lost answer is no sign of a general fix."""
         return self.base.text != self.patch.text and not self.lost
+
+    def by_shared(self) -> AnswerPair:
+        """Return the pair with both answers compared by the attributes that both versions have, if both return."""
+        if not self.base.returns or not self.patch.returns:
+            return self
+        return self._replace(base=self.base.beside(self.patch), patch=self.patch.beside(self.base))
 
     def tells(self, faults: frozenset[str], limit: int) -> bool:
         """Return True if the input could run: not stopped, and not refused in the same way by both versions.
@@ -131,6 +159,7 @@ class Observation:
     left_out: str = ""  # the reason why the function could not be probed
     of_caller: bool = False  # the function calls a changed one, and its inputs are often texts with a form
     limit: int = 0  # steps after which a call counted as endless
+    by_shared: bool = False  # the change shows at the tests' inputs without attributes that only one version has
 
     @property
     def changed(self) -> list[int]:
@@ -261,7 +290,11 @@ def answers_of_versions(
             answers.setdefault(number, {})[line["function"], line["input"]] = _answer(line)
     return {
         number: [
-            [lines.get((at, len(own) + place)) for place in range(len(others))]
+            [
+                answer.beside(item.base) if answer and item.base.compared else answer
+                for place, item in enumerate(others)
+                for answer in [lines.get((at, len(own) + place))]
+            ]
             for at, (own, others) in enumerate(zip(tests, near, strict=True))
         ]
         for number, lines in answers.items()
@@ -322,6 +355,9 @@ def _fill_tests(seen: Observation, at: int, before: _Reply, after: _Reply) -> No
         if number < len(seen.function.outcomes) and _contradicts(last.outcome, seen.function.outcomes[number]):
             last = _ELSEWHERE
         seen.tests.append(AnswerPair(given, first, last))
+    shared = [item.by_shared() for item in seen.tests]
+    seen.by_shared = any(shared[at].differs for at in seen.changed)
+    seen.tests = shared if seen.by_shared else seen.tests
     ran = [item for item in seen.tests if not item.patch.stopped and not item.base.stopped]
     if not ran and not seen.left_out:
         why = next(
@@ -350,7 +386,7 @@ def _fill_near(seen: Observation, at: int, plan: Sequence[NeighbourInput], befor
                 renaming.WORD: seen.words,
                 renaming.FIGURE: seen.words,
             }
-            lists.get(item.family.partition(" ")[0], seen.near).append(pair)
+            lists.get(item.family.partition(" ")[0], seen.near).append(pair.by_shared() if seen.by_shared else pair)
     if plan and at in before.late | after.late and len(seen.telling) < _LEAST_IN_TIME:
         seen.left_out = "took too long"
 

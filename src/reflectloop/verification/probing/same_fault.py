@@ -89,7 +89,7 @@ def _has(answer: FunctionAnswer, mark: Mark) -> bool:
 def _texts(answer: FunctionAnswer) -> list[str]:
     """Return all texts in an answer, in their order."""
     out: list[str] = []
-    todo = [answer.outcome.get("value"), answer.outcome.get("after")]
+    todo = [answer.outcome.get(name) for name in ("value", "after", "new")]
     while todo:
         value = todo.pop()
         if isinstance(value, str):

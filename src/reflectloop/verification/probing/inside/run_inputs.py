@@ -228,7 +228,7 @@ def answer(
         guard.active = False
     if not _takes(function, args, kwargs):
         return {"outcome": {"stopped": "does not take these arguments"}}
-    before = _written(plain_data.describe([args, kwargs]))  # with the order of dicts
+    before = plain_data.describe([args, kwargs])
     value: Any = None
     outcome: dict[str, Any] = {}
     guard.active = True
@@ -250,14 +250,31 @@ def answer(
         outcome = {"stopped": guard.stopped} if guard.stopped else {"endless": True}
     outcome = outcome or {"value": plain_data.describe(value)}
     after = plain_data.describe([args, kwargs])
-    if _written(after) != before and "stopped" not in outcome and "endless" not in outcome:
-        outcome["after"] = after
+    if "stopped" not in outcome and "endless" not in outcome:
+        new: list[Any] = []
+        after = _without_new(before, after, new)
+        outcome.update({"after": after} if _written(after) != _written(before) else {})  # with the order of dicts
+        outcome.update({"new": {"object": "", "fields": new}} if new else {})
     line = {"outcome": outcome, "steps": steps.count, "reached": steps.reached(), "meets": steps.meets}
     if given.get("own") and "value" in outcome:
         line["equality"] = equality.faults(value, tuple(steps.changed))
     if given.get("own"):
         line["remade"] = _is_remade(given["args"], guard)
     return line
+
+
+def _without_new(before: Any, after: Any, new: list[Any]) -> Any:
+    """Return what arguments are after a call, without the attributes that it gave them; those go to `new`."""
+    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        return [_without_new(old, now, new) for old, now in zip(before, after)]  # noqa: B905 - as in 3.8
+    if not isinstance(before, dict) or not isinstance(after, dict) or [*before] != [*after]:
+        return after
+    if "fields" not in after or before.get("object") != after.get("object"):
+        return {name: _without_new(before[name], after[name], new) for name in after}
+    known = dict(before["fields"])
+    new.extend([name, value] for name, value in after["fields"] if name not in known)
+    fields = [[name, _without_new(known[name], value, new)] for name, value in after["fields"] if name in known]
+    return dict(after, fields=fields)
 
 
 def _is_remade(args: list[Any], guard: Guard) -> bool:
