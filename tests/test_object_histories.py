@@ -99,6 +99,22 @@ def test_the_order_of_an_ordered_dict_is_part_of_what_it_is() -> None:
     assert plain_data.describe(one) != before
 
 
+class Remembering:
+    __slots__ = ("large", "mark", "name", "of_name")
+
+    def __init__(self, name: str, large: int) -> None:
+        self.name, self.large, self.of_name = name, large, hash(name)
+        self.mark = hash((name, large))
+
+    def __hash__(self) -> int:
+        return self.mark
+
+
+def test_a_hash_that_an_object_remembers_is_left_out_whatever_its_name() -> None:
+    shown = dict(plain_data.describe(Remembering("a", 1 << 50))["fields"])
+    assert (shown["name"], shown["large"], shown["mark"], shown["of_name"]) == ("a", 1 << 50, None, None)
+
+
 def test_an_object_is_read_and_written_with_its_history() -> None:
     made = {"made": "shelf:Shelf", "args": [2], "kwargs": [], "calls": [["put", ["a", 1], []]]}
     recorded = {"pickle": "gASVAA==", "type": "shelf:Shelf", "history": made}

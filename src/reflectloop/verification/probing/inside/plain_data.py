@@ -350,9 +350,17 @@ def _described(value: Any, budget: ValueBudget, depth: int) -> Any:
     return out
 
 
-def _is_hash(name: Any, item: Any) -> bool:
-    """Return True for a hash that an object remembers: it is another number in each process."""
-    return type(item) is int and abs(item) > _LARGEST_COUNT and "hash" in str(name).lower()
+def _is_hash(item: Any, value: Any, fields: dict[str, Any]) -> bool:
+    """Return True for a hash that an object remembers of itself or of a field: it is another number in each process."""
+    if type(item) is not int or abs(item) <= _LARGEST_COUNT:
+        return False
+    for holder in (value, *(field for field in fields.values() if not isinstance(field, (int, float)))):
+        try:
+            if hash(holder) == item:
+                return True
+        except Exception:  # noqa: BLE001, S112 - has none, or the project's own fault
+            continue
+    return False
 
 
 def _fields(value: Any) -> dict[str, Any] | None:
@@ -367,7 +375,7 @@ def _fields(value: Any) -> dict[str, Any] | None:
     except AttributeError:
         own = None
     if type(own) is dict:
-        out = {str(name): None if _is_hash(name, item) else item for name, item in own.items()}
+        out = {str(name): item for name, item in own.items()}
     for kind in type(value).__mro__:
         slots = kind.__dict__.get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else tuple(slots):
@@ -378,7 +386,7 @@ def _fields(value: Any) -> dict[str, Any] | None:
                     out[name] = member.__get__(value, type(value))  # type: ignore[union-attr]
                 except AttributeError:
                     pass
-    return out
+    return {name: None if _is_hash(item, value, out) else item for name, item in out.items()} if out else out
 
 
 # Reading -------------------------------------------------------------------------------------------------------
