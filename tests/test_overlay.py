@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from reflectloop.config import WorkspaceConfig
+from reflectloop.demo import project as demo
 from reflectloop.errors import SandboxCreateFailed
 from reflectloop.system import overlay
 from reflectloop.workspace import checkout, layers, patch, project, snapshot, workspace_registry
@@ -452,6 +453,18 @@ def test_an_engine_that_is_killed_leaves_no_mount_and_nothing_that_gc_misses(tre
     assert tree.run("gc", "--all").code == 0
     left = Path(os.environ["TMPDIR"], "reflectloop")
     assert wait_until(lambda: not list(left.iterdir()))
+
+
+def test_the_demo_removes_a_workspace_that_is_still_mounted() -> None:
+    def played() -> bool:
+        with demo.opened() as stage:
+            for name in ("lower", "upper", "work", "sandbox/kept/repo"):
+                (stage / name).mkdir(parents=True)
+            assert overlay.enter() is None
+            overlay.mount(stage / "lower", stage / "upper", stage / "work", stage / "sandbox/kept/repo")
+        return stage.exists()
+
+    assert apart(played) is False
 
 
 def test_a_kept_workspace_can_be_looked_at_as_the_run_left_it(tree: Repo) -> None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from reflectloop.errors import Internal
-from reflectloop.system import files, process
+from reflectloop.system import files, overlay, process
 
 Say = Callable[[str, str], None]
 
@@ -23,6 +23,7 @@ def opened() -> Iterator[Path]:
         stage = Path(name).resolve()
         yield stage
         for entry in (stage / "sandbox").iterdir():
+            overlay.unmount(entry / "repo")
             files.remove_tree(entry)
 
 
