@@ -160,6 +160,11 @@ def test_variables_loops_and_folders_are_followed() -> None:
     assert judge("X=$(echo rm); $X -rf /")[1] == "rm.machine"
 
 
+def test_a_part_of_a_variable_by_an_offset_in_another_one_is_read() -> None:
+    assert judge('for ((i=0; i<${#K}; i++)); do printf %s "${K:$i:1}" ${a[$i]:$j} ${@:$i:2}; done')[0] == "allow"
+    assert judge("i=1; K=xrm; ${K:$i} -rf /")[0] == "deny"
+
+
 def test_text_that_cannot_be_parsed_is_never_allowed() -> None:
     assert judge("echo 'unterminated") == ("confirm", "shell.unparsable")
     assert judge("if true; then") == ("confirm", "shell.unparsable")

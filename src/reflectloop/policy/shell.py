@@ -25,6 +25,7 @@ _EXPANSIONS = frozenset(("simple_expansion", "expansion", "command_substitution"
 _EVALUATORS = frozenset(("eval", "trap", ".", "source"))
 _INDEXED = patterns.lazy(r"\A\[\d{1,3}\]=")  # an element of an array with its index
 _USES_ARGUMENTS = patterns.lazy(r"\$\{?[@*1-9]")
+_OFFSET = patterns.lazy(rb"(\$\{(?:\w+(?:\[[^][{}]*\])?|[@*]):)\$(?=\w)")
 _UNGLUED = patterns.lazy(rb"\$(?:IFS(?!\w)|\{IFS\})(?:\$[@*1-9])?")
 _ASSIGNED = patterns.lazy(rb"(?:^|[\s;&|({])(\w{1,40})=(\"?(?:\$\(|`)\s*mktemp\b)?", re.MULTILINE)
 _NOT_WORDS = frozenset(("comment", "file_descriptor", "heredoc_body", "heredoc_end", "heredoc_start"))
@@ -53,6 +54,10 @@ def read(text: str, initial: Iterable[tuple[str, str]] = (), folder: str = "") -
     if root.has_error and b"<>" in raw:
         # The grammar does not know `<>`; for its target, `>` is equivalent.
         raw = raw.replace(b"<>", b"> ")
+        root = _parser().parse(raw).root_node
+    if root.has_error and b":$" in raw:
+        # The grammar does not know `${x:$i}`; an offset is arithmetic, where `i` is equivalent.
+        raw = _OFFSET.sub(rb"\1 ", raw)
         root = _parser().parse(raw).root_node
     if root.has_error and b"<<<" in raw:
         raw = _with_here_strings_first(root, raw)
