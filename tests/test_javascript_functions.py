@@ -158,7 +158,9 @@ loading.substituteReads(loading.below(top, files), 'mark', 7);
   const later = await fs.promises.readFile(path.join(top, 'a.js'));
   const { readFile } = await import('fs/promises');
   const third = await readFile(path.join(top, 'a.js'), 'utf8');
-  console.log([read('a.js'), read('b.js'), later, third, vm.runInContext('mark', vm.createContext())].join(' '));
+  const world = vm.runInContext('this', vm.createContext());
+  const seen = Object.getOwnPropertyNames(world).includes('mark');
+  console.log([read('a.js'), read('b.js'), later, third, world.mark, seen].join(' '));
 })();
 """
 
@@ -176,4 +178,4 @@ def test_a_runner_that_reads_sources_itself_gets_the_other_text_of_known_content
         text=True,
         check=False,
     )
-    assert done.stdout.strip() == "new edited new new 7"
+    assert done.stdout.strip() == "new edited new new 7 true"

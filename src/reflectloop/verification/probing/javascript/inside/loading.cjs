@@ -46,7 +46,8 @@ function substituteReads(files, mark, value) {
   const { createContext } = vm;
   vm.createContext = function (...given) {
     const context = createContext.apply(this, given);
-    Object.defineProperty(context, mark, { value });
+    // Enumerable: jest 28 defines again what it does not see in a context.
+    Object.defineProperty(context, mark, { value, enumerable: true });
     return context;
   };
 }
