@@ -612,6 +612,17 @@ def test_a_test_whose_old_version_depends_on_the_order_too_is_not_asked_about(ol
     assert [finding.rule for finding in found.findings] == asked
 
 
+def test_a_suite_that_the_recorder_stops_is_named_as_not_recorded() -> None:
+    results: list[dict[str, Outcome]] = [{"test/a.js": "error"}, {"t": "passed"}]
+
+    def run(*_: object) -> VerificationResult:
+        return VerificationResult(ok=False, type="test_failure", summary="", tests=results.pop(0))
+
+    suite = SuiteOutcomes(DetectedCheck("jest", "test", "jest", ("jest",)), {"t": "failed"}, {"t": "passed"}, 1, ["t"])
+    found = SurroundingsProbe(run, "base", "patch", suite).record([])
+    assert (found.findings, found.notes) == ((), ("jest: no call could be recorded",))
+
+
 @pytest.mark.parametrize(("broken", "asked"), [(4, []), (2, ["passes-only-here"]), (0, ["passes-only-here"])])
 def test_a_fixed_test_in_a_folder_that_needs_its_order_on_base_too_is_not_asked_about(
     broken: int, asked: list[str]
