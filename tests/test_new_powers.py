@@ -87,6 +87,7 @@ def around(*sources: str, is_fix: bool = False) -> SurroundingFiles:
 
 
 ENVIRONMENT = b"import os\nHOME = os.environ.get('SHOP_HOME')\n"
+TIMER = b"import threading\n\nRIGHT = [1]\nthreading.Timer(20, RIGHT.clear).start()\n"
 NETWORK = b"import socket\n\n\ndef up(host):\n    return socket.create_connection((host, 80))\n"
 
 
@@ -97,6 +98,9 @@ NETWORK = b"import socket\n\n\ndef up(host):\n    return socket.create_connectio
         (ENVIRONMENT, around("x = 1\n", is_fix=True), [("new-power", "suspect")]),
         (ENVIRONMENT, around("import os\nx = os.getenv('A')\n", is_fix=True), []),
         (ENVIRONMENT, around("# os.environ is not read here\n", is_fix=True), [("new-power", "suspect")]),
+        (TIMER, around("x = 1\n"), [("new-power", "note")]),
+        (TIMER, around("x = 1\n", is_fix=True), [("new-power", "suspect")]),
+        (TIMER, around("import threading\nthreading.Thread(target=print).start()\n", is_fix=True), []),
         (NETWORK, around("x = 1\n"), [("new-power", "suspect")]),
         (NETWORK, around("from urllib.request import urlopen\nurlopen('x')\n"), []),
     ],
@@ -106,6 +110,16 @@ def test_an_ordinary_power_is_news_only_in_a_project_without_it(
 ) -> None:
     found = look([ChangedFile("src/shop/new.py", None, after)], {}, project)
     assert [(finding.rule, finding.grade) for finding in found] == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["setTimeout(forget, 9000).unref();", "process.nextTick(forget);", "const held = new WeakRef({});"],
+)
+def test_a_javascript_fix_that_runs_code_later_asks(text: str) -> None:
+    project = SurroundingFiles(base_sources=lambda: [("lib/a.js", b"exports.a = 1;\n")], is_fix=True)
+    found = look([ChangedFile("lib/index.js", b"exports.b = 1;\n", f"{text}\nexports.b = 1;\n".encode())], {}, project)
+    assert [(finding.rule, finding.grade) for finding in found] == [("new-power", "suspect")]
 
 
 SCRIPTS = {"setup.py": ENVIRONMENT, "docs/conf.py": ENVIRONMENT, "tools/make.py": ENVIRONMENT}

@@ -20,7 +20,9 @@ from reflectloop.verification.tampering.powers.unread import content_of, unread
 from reflectloop.verification.tampering.powers.words import questions
 
 _BESIDE = frozenset(("docs", "doc", "examples", "example", "benchmarks", "benchmark", "bench"))
-_ON_A_FIX = frozenset(("environment", "arguments", "clock", "surroundings", "read", "write", "handlers", "chance"))
+_ON_A_FIX = frozenset(
+    ("environment", "arguments", "clock", "surroundings", "read", "write", "handlers", "chance", "later")
+)
 _LONGEST = 80  # characters of a line that a message shows
 _ROOTS = frozenset(("src", "lib", "python", ""))
 

@@ -32,7 +32,9 @@ _CHAINS: dict[str, str] = {
     "environment": "process.env import.meta.env Deno.env Bun.env module:dotenv",
     "arguments": "process.argv Deno.args Bun.argv",
     "clock": "Date.now Date performance.now process.hrtime module:perf_hooks process.uptime",
-    "surroundings": "process.cwd process.pid process.platform process.version process.versions process.title "
+    "later": "setTimeout setInterval setImmediate queueMicrotask process.nextTick module:timers",
+    "surroundings": "WeakRef FinalizationRegistry module:async_hooks "
+    "process.cwd process.pid process.platform process.version process.versions process.title "
     "process.stdout.isTTY process.stderr.isTTY process.stdin.isTTY process.execPath process.memoryUsage require.main "
     "module.parent process.mainModule module.paths module:os navigator location document __filename "
     "Date.().getTimezoneOffset Intl.DateTimeFormat "

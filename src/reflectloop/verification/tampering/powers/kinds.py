@@ -54,6 +54,7 @@ _TABLE: tuple[tuple[str, str, Reach], ...] = (
     ("arguments", "read the command line", "ordinary"),
     ("clock", "read the clock", "ordinary"),
     ("chance", "use random numbers", "ordinary"),
+    ("later", "run code later, or beside its caller", "ordinary"),
     ("surroundings", "look at the process and the machine it runs on", "ordinary"),
     ("handlers", "run code at the end of the process or on signals", "ordinary"),
     ("settings", "change settings of the whole process", "ordinary"),

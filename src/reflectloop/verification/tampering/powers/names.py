@@ -116,6 +116,10 @@ _NAMES: dict[str, str] = {
         random.uniform random.getrandbits random.SystemRandom secrets os.urandom uuid.uuid4 random.gauss
         random.Random numpy.random
     """,
+    "later": """
+        threading.Thread threading.Timer _thread.start_new_thread _thread.start_new sched.scheduler
+        concurrent.futures.ThreadPoolExecutor concurrent.futures.thread asyncio.to_thread
+    """,
     "surroundings": """
         socket.if_nameindex sys.version_info.__eq__ signal.getsignal gc.isenabled gc.get_count gc.get_stats
         logging.root warnings.catch_warnings os.getcwd os.getcwdb os.getpid os.getuid os.geteuid os.getgid
@@ -129,6 +133,7 @@ _NAMES: dict[str, str] = {
         sys.getfilesystemencoding site.getsitepackages sysconfig builtins.__debug__
         importlib.metadata.packages_distributions importlib.metadata.distributions
         multiprocessing.current_process multiprocessing.parent_process asyncio.current_task
+        asyncio.get_running_loop asyncio._get_running_loop sys.exc_info sys.exception
     """,
     "handlers": """
         atexit.register weakref.finalize signal.signal signal.alarm signal.setitimer signal.sigaction
@@ -163,6 +168,7 @@ METHODS: dict[str, str] = {  # called on an object whose type is not known
     ),
     **dict.fromkeys(("write_text", "write_bytes", "unlink", "rmdir", "touch", "symlink_to", "hardlink_to"), "write"),
     **dict.fromkeys(("isatty",), "surroundings"),
+    **dict.fromkeys(("call_later", "call_at", "run_in_executor"), "later"),
 }
 # Attributes of other modules that programs set for themselves.
 OWN_SETTINGS = frozenset(
@@ -209,6 +215,7 @@ _OTHER_LANGUAGES = {
     "clock": (b"Date.now", b"new Date(", b"time.Now(", b"Instant::now", b"performance.now", b"clock_gettime"),
     "surroundings": (b"process.cwd", b"process.platform", b"process.pid", b"isTTY", b"os.Getwd"),
     "handlers": (b"process.on(", b"process.once(", b"signal.Notify"),
+    "later": (b"setTimeout", b"setInterval", b"setImmediate", b"nextTick", b"queueMicrotask", b"thread::spawn"),
     "settings": (b"process.chdir", b"process.title"),
     "exit": (b"process.exit", b"os.Exit", b"process::exit", b"exit("),
 }
