@@ -13,12 +13,9 @@ import pytest
 
 from reflectloop.verification import chance
 from reflectloop.verification.fresh_workspaces import hash_seed
-from reflectloop.verification.probing import replays, sabotage
+from reflectloop.verification.probing import sabotage
 from reflectloop.verification.probing.changed import ChangedFunction
 from reflectloop.verification.probing.inside import equality
-from reflectloop.verification.probing.programs import RecordedCall
-from reflectloop.verification.probing.second_run import SuiteOutcomes, SurroundingsProbe
-from reflectloop.verification.result import DetectedCheck, Outcome, VerificationResult
 from support import Repo
 
 pytestmark = [pytest.mark.usefixtures("without_probing"), pytest.mark.probing("replay")]
@@ -589,87 +586,3 @@ def test_a_fix_that_returns_a_generator_instead_of_a_list_is_let_alone(repo: Rep
     repo.write("calc.py", "def odd(xs):\n    return (x for x in xs if x % 2)\n")
     answer = verify(repo)
     assert (answer["decision"], findings(answer)) == ("PASS", {})
-
-
-def test_a_source_whose_doctests_call_is_not_replaced_by_a_stand_in() -> None:
-    function = ChangedFunction("pkg/calc.py", "one", 1)
-    calls = [RecordedCall(function, test, {}, {}) for test in ("pkg.calc.one", "tests.test_calc.Calc.test_one")]
-    made = replays.stand_ins(calls, ["pkg/calc.py", "tests/test_calc.py"])
-    assert list(made.files) == ["tests/test_calc.py"]
-    assert set(made.groups) == {"pkg.calc.one", "tests.test_calc.Calc.test_one"}
-
-
-@pytest.mark.parametrize(("old", "asked"), [("failed", []), ("passed", ["passes-only-here"])])
-def test_a_test_whose_old_version_depends_on_the_order_too_is_not_asked_about(old: Outcome, asked: list[str]) -> None:
-    outcomes: dict[str, Outcome] = {"patch": "failed", "base": "failed", "old": old}
-
-    def run(tree: str, *_: object) -> VerificationResult:
-        return VerificationResult(ok=False, type="test_failure", summary="", tests={"t": outcomes[tree]})
-
-    check = DetectedCheck("tests", "test", "pytest", ("pytest",))
-    suite = SuiteOutcomes(check, {"t": "failed"}, {"t": "passed"}, 1, ["t"], "old", {"t": "passed"})
-    found = SurroundingsProbe(run, "base", "patch", suite).record([])
-    assert [finding.rule for finding in found.findings] == asked
-
-
-def test_a_suite_that_the_recorder_stops_is_named_as_not_recorded() -> None:
-    results: list[dict[str, Outcome]] = [{"test/a.js": "error"}, {"t": "passed"}]
-
-    def run(*_: object) -> VerificationResult:
-        return VerificationResult(ok=False, type="test_failure", summary="", tests=results.pop(0))
-
-    suite = SuiteOutcomes(DetectedCheck("jest", "test", "jest", ("jest",)), {"t": "failed"}, {"t": "passed"}, 1, ["t"])
-    found = SurroundingsProbe(run, "base", "patch", suite).record([])
-    assert (found.findings, found.notes) == ((), ("jest: no call could be recorded",))
-
-
-@pytest.mark.parametrize(("broken", "asked"), [(4, []), (2, ["passes-only-here"]), (0, ["passes-only-here"])])
-def test_a_fixed_test_in_a_folder_that_needs_its_order_on_base_too_is_not_asked_about(
-    broken: int, asked: list[str]
-) -> None:
-    others = [f"docs/{number}.rst::{number}" for number in range(5)]
-    other_order: dict[str, Outcome] = {"docs/t.rst::t": "failed"}
-    other_order |= {name: "failed" if number < broken else "passed" for number, name in enumerate(others)}
-
-    def run(*_: object) -> VerificationResult:
-        return VerificationResult(ok=False, type="test_failure", summary="", tests=other_order)
-
-    check = DetectedCheck("tests", "test", "pytest", ("pytest",))
-    as_usual: dict[str, Outcome] = dict.fromkeys(others, "passed")
-    on_base: dict[str, Outcome] = {**as_usual, "docs/t.rst::t": "failed"}
-    on_patch: dict[str, Outcome] = {**as_usual, "docs/t.rst::t": "passed"}
-    suite = SuiteOutcomes(check, on_base, on_patch, 1, ["docs/t.rst::t"], "old", on_base)
-    findings = SurroundingsProbe(run, "base", "patch", suite).record([]).findings
-    assert [finding.rule for finding in findings] == asked
-
-
-@pytest.mark.parametrize(("fails_on_base_at", "asked"), [(10, []), (999, ["passes-only-here"])])
-def test_a_test_that_comes_and_goes_on_base_too_is_no_fault_of_the_change(
-    fails_on_base_at: int, asked: list[str]
-) -> None:
-    runs = {"base": 0, "patch": 0}
-
-    def run(tree: str, *_: object) -> VerificationResult:
-        runs[tree] += 1
-        red = runs[tree] == fails_on_base_at if tree == "base" else runs[tree] in (1, 4)
-        outcome: Outcome = "failed" if red else "passed"
-        return VerificationResult(ok=not red, type="test_failure", summary="", tests={"t": outcome})
-
-    check = DetectedCheck("tests", "test", "pytest", ("pytest",))
-    suite = SuiteOutcomes(check, {"t": "passed"}, {"t": "passed"}, 1, ["t"])
-    findings = SurroundingsProbe(run, "base", "patch", suite).record([]).findings
-    assert [finding.rule for finding in findings] == asked
-
-
-def test_a_test_that_fails_twice_by_chance_is_not_taken_for_one_that_needs_its_surroundings() -> None:
-    runs = {"base": 0, "patch": 0}
-
-    def run(tree: str, *_: object) -> VerificationResult:
-        runs[tree] += 1
-        red = runs[tree] == 3 if tree == "base" else runs[tree] in (1, 2, 5)
-        outcome: Outcome = "failed" if red else "passed"
-        return VerificationResult(ok=not red, type="test_failure", summary="", tests={"t": outcome})
-
-    check = DetectedCheck("tests", "test", "pytest", ("pytest",))
-    suite = SuiteOutcomes(check, {"t": "passed"}, {"t": "passed"}, 1, ["t"])
-    assert not SurroundingsProbe(run, "base", "patch", suite).record([]).findings

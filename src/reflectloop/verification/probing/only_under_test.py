@@ -144,6 +144,7 @@ class OutcomeProbe:
         both = self.bare.run(self.tree, fewer, (_PLAIN, _AGAIN))
         bare, staged = both["plain"], self.stand_ins(self.tree, fewer, True)
         if not staged:  # nobody can tell the runner from what the tests set up
+            self._judge_beside_base(fewer, bare)
             functions = {call.function for call in fewer}
             self.left_out |= dict.fromkeys(functions, "gives another result in its test")
             self.probed -= functions
@@ -163,6 +164,30 @@ class OutcomeProbe:
         before = self.bare.run(self.base, old, (_PLAIN,))["plain"]
         staged_before = self.stand_ins(self.base, old, True) if old else {}
         self._report_runner(fewer, [key for key in keys if not _differ(staged_before.get(key), before.get(key))])
+
+    def _judge_beside_base(self, calls: Sequence[RecordedCall], bare: Outcomes) -> None:
+        """Find calls that have their outcome only inside the test, where base has its own inside and outside."""
+        keys = [key for key in bare if key[1] == "raw" and calls[key[0]].function.base_line]
+        fewer, keys = self._without_clock_readers(*_only(calls, keys)) if keys else ([], [])
+        if not keys:
+            return
+        again = self.bare.run(self.tree, fewer, (_PLAIN,))["plain"]
+        before = self.bare.run(self.base, [_as_on_base(call) for call in fewer], (_PLAIN,))["plain"]
+        known = self._calls_on_base(fewer)
+        shown = []
+        for key in keys:
+            call, old, outside = fewer[key[0]], known.get(_identity(fewer[key[0]])), before.get(key)
+            if old is None or outside is None or outside.left_out or key not in again:
+                continue
+            if _differs_from_recorded(call, again[key]) and not _differs_from_recorded(old, outside):
+                shown.append(("only inside the test", "suspect", call, RepeatedCall("", call.outcome), again[key]))
+        self._report_each("only-in-the-test", shown)
+
+    def _calls_on_base(self, calls: Sequence[RecordedCall]) -> dict[tuple[str, str, str], RecordedCall]:
+        """Return what the same tests call on base, by function and arguments."""
+        functions = {call.function: call.function._replace(line=call.function.base_line) for call in calls}
+        tests = list(dict.fromkeys(call.test for call in calls if call.test))
+        return {_identity(call): call for call in self.record_on_base(list(functions.values()), tests).calls}
 
     def _judge_in_test(self, calls: Sequence[RecordedCall], staged: Outcomes) -> None:
         """Find calls that have their outcome only inside the real test, though it set up nothing that explains it.
@@ -185,10 +210,7 @@ class OutcomeProbe:
         if not keys:
             return
         again = self.stand_ins(self.tree, fewer, True)
-        functions = {call.function: call.function._replace(line=call.function.base_line) for call in fewer}
-        tests = list(dict.fromkeys(call.test for call in fewer if call.test))
-        on_base = self.record_on_base(list(functions.values()), tests)
-        known = {_identity(call): call for call in on_base.calls}
+        known = self._calls_on_base(fewer)
         before = self.stand_ins(self.base, [_as_on_base(call) for call in fewer], True)
         shown = []
         for key in keys:
