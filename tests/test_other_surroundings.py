@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import ModuleType
 
 import pytest
 
 from reflectloop.verification.probing import replays
 from reflectloop.verification.probing.changed import ChangedFunction
+from reflectloop.verification.probing.inside import replayer
 from reflectloop.verification.probing.only_under_test import OutcomeProbe
 from reflectloop.verification.probing.programs import RecordedCall, Recording
 from reflectloop.verification.probing.replays import Outcomes, RepeatedCall, Way, outcome_text
@@ -128,3 +130,14 @@ def test_a_test_that_fails_twice_by_chance_is_not_taken_for_one_that_needs_its_s
     check = DetectedCheck("tests", "test", "pytest", ("pytest",))
     suite = SuiteOutcomes(check, {"t": "passed"}, {"t": "passed"}, 1, ["t"])
     assert not SurroundingsProbe(run, "base", "patch", suite).record([]).findings
+
+
+def test_of_several_functions_made_by_one_decorator_none_is_repeated() -> None:
+    source = (
+        "def noted(inner):\n    def wrapper(x):\n        return inner(x)\n    return wrapper\n\nfirst = noted(abs)\n"
+    )
+    module = ModuleType("calc")
+    exec(source, vars(module))  # noqa: S102 - the text above
+    assert replayer._unnamed(module, "wrapper", 2) is module.first
+    exec("second = noted(int)", vars(module))  # noqa: S102 - the same
+    assert replayer._unnamed(module, "wrapper", 2) is None
