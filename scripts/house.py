@@ -33,7 +33,7 @@ BOUNDS = {
     "single": 152,
     "vitest": 4,
     "files": 686,
-    "lines": 114_300,
+    "lines": 114_400,
 }
 
 TRACED = {"run": 161, "verify": 118, "tr --all": 243}  # with --trace

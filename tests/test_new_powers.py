@@ -122,6 +122,22 @@ def test_a_javascript_fix_that_runs_code_later_asks(text: str) -> None:
     assert [(finding.rule, finding.grade) for finding in found] == [("new-power", "suspect")]
 
 
+@pytest.mark.parametrize(
+    ("base", "expected"),
+    [
+        ("exports.name = (path) => path.name;\n", [("new-power", "suspect")]),
+        ("exports.a = process.pid;\n", []),
+    ],
+)
+def test_what_javascript_sources_of_base_do_is_read_and_not_guessed_by_words(
+    base: str, expected: list[tuple[str, str]]
+) -> None:
+    after = b"exports.b = process.cwd();\n"
+    project = SurroundingFiles(base_sources=lambda: [("lib/a.js", base.encode())], is_fix=True)
+    found = look([ChangedFile("lib/index.js", b"exports.b = 1;\n", after)], {}, project)
+    assert [(finding.rule, finding.grade) for finding in found] == expected
+
+
 SCRIPTS = {"setup.py": ENVIRONMENT, "docs/conf.py": ENVIRONMENT, "tools/make.py": ENVIRONMENT}
 PRICES = {"shop/__init__.py": b"", "shop/prices.py": BASE.encode()}
 

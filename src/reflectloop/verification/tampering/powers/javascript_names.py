@@ -114,3 +114,14 @@ def power_of(chain: str) -> str | None:
         if power := table.get(".".join(parts[:end])):
             return power
     return None
+
+
+@cache
+def _hints(power: str) -> tuple[bytes, ...]:
+    longest = {max(re.findall(r"\w+", chain), key=len) for chain in _CHAINS.get(power, "").split()}
+    return tuple(sorted(word.encode() for word in longest | ({"fs"} if power in ("read", "write") else set())))
+
+
+def mentions(power: str, data: bytes) -> bool:
+    """Return True if a text has a word by which a power is used, which says only that it is worth parsing."""
+    return any(hint in data for hint in _hints(power))

@@ -225,9 +225,9 @@ _OTHER_LANGUAGES = {
 def _hints(power: str) -> tuple[bytes, ...]:
     plain = {name.rpartition(".")[2].encode() for name in _NAMES.get(power, "").split()}
     methods = {name.encode() for name, given in METHODS.items() if given == power}
-    return (*sorted(plain | methods), *_OTHER_LANGUAGES.get(power, ()))
+    return tuple(sorted(plain | methods))
 
 
-def mentions(power: str, data: bytes) -> bool:
-    """Return True if a text has a word by which a power is used, which says only that it is worth parsing."""
-    return any(hint in data for hint in _hints(power))
+def mentions(power: str, data: bytes, *, in_python: bool) -> bool:
+    """Return True if a text has a word by which a power is used; of Python it says only that it is worth parsing."""
+    return any(hint in data for hint in (_hints(power) if in_python else _OTHER_LANGUAGES.get(power, ())))

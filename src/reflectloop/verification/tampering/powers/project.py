@@ -9,9 +9,12 @@ from dataclasses import dataclass, field
 
 from reflectloop.verification.protected.fixtures import parsed
 from reflectloop.verification.protected.names import IMPORT_ROOTS
-from reflectloop.verification.tampering.powers import names
+from reflectloop.verification.tampering.added import JAVASCRIPT, ending
+from reflectloop.verification.tampering.powers import javascript_names, names
+from reflectloop.verification.tampering.powers.javascript import javascript_uses
 from reflectloop.verification.tampering.powers.python_uses import PythonUses
 
+_LONGEST_JAVASCRIPT = 1 << 17  # bytes of a source that is parsed; bundles are longer
 _MOST_BYTES = 16 << 20  # bytes of sources that are searched for one power
 _IMPORT = re.compile(rb"^[ \t>.]*(?:from[ \t]+(\w+)|import[ \t]+([^\r\n#;]+))", re.MULTILINE)
 
@@ -96,17 +99,22 @@ class SurroundingFiles:
             yield path, data
 
     def _uses(self, power: str, path: str, data: bytes) -> bool:
-        if not names.mentions(power, data):
+        is_javascript = ending(path) in JAVASCRIPT and len(data) <= _LONGEST_JAVASCRIPT
+        if is_javascript and not javascript_names.mentions(power, data):
             return False
-        if not path.endswith(".py"):
+        if not is_javascript and not names.mentions(power, data, in_python=path.endswith(".py")):
+            return False
+        if not path.endswith(".py") and not is_javascript:
             return True
         if path not in self._powers:
-            self._powers[path] = self._powers_of(data)
+            self._powers[path] = self._powers_of(data, is_javascript=is_javascript)
         return power in self._powers[path]
 
-    def _powers_of(self, data: bytes) -> frozenset[str]:
-        tree = parsed(data)
+    def _powers_of(self, data: bytes, *, is_javascript: bool) -> frozenset[str]:
         try:
+            if is_javascript:
+                return frozenset(use.power for use in javascript_uses(data))
+            tree = parsed(data)
             uses = PythonUses(tree, self.packages).all() if tree is not None else ()
             return frozenset(use.power for use in uses)
         except RecursionError:  # nested too deeply to be read
