@@ -1,11 +1,14 @@
-"""What commands of requests printed is cleared away in time."""
+"""What commands of requests printed and what killed processes left is cleared away in time."""
 
 from __future__ import annotations
 
 import os
 
 from reflectloop.commands import apply_run
-from reflectloop.workspace.folders import open_project_dirs
+from reflectloop.config import WorkspaceConfig
+from reflectloop.workspace import project, snapshot
+from reflectloop.workspace.folders import Folders, open_project_dirs
+from reflectloop.workspace.store import open_store
 from support import Repo
 
 
@@ -21,3 +24,27 @@ def test_gc_keeps_the_newest_logs_of_requests_and_all_of_them_go_when_asked(repo
     assert sorted(int(path.name.split(".")[1]) for path in folder.iterdir()) == list(range(50, 250))
     apply_run.gc(repo.path, everything=True)
     assert list(folder.iterdir()) == []
+
+
+def test_gc_removes_indexes_that_killed_processes_left(repo: Repo) -> None:
+    open_project_dirs(repo.path).ensure_owned()
+    scratch = Folders(repo.path).scratch
+    for name in ("old.index", "old.index.lock", "new.index"):
+        (scratch / name).write_text("12345")
+        if name.startswith("old"):
+            os.utime(scratch / name, (0, 0))
+    assert apply_run.gc(repo.path, everything=False).freed == 10
+    assert [path.name for path in scratch.glob("*.index*")] == ["new.index"]
+
+
+def test_a_snapshot_may_be_taken_while_another_one_is(repo: Repo) -> None:
+    repo.write("new.txt", "text\n")
+    found = project.open_project(repo.path)
+    store = open_store(found, WorkspaceConfig())
+    trees: list[str] = []
+
+    def meanwhile(*_: object) -> None:
+        trees.append(snapshot.take_snapshot(found, store, Folders(repo.path).scratch).tree)
+
+    taken = snapshot.take_snapshot(found, store, Folders(repo.path).scratch, meanwhile)
+    assert trees == [taken.tree]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -30,6 +31,7 @@ from reflectloop.workspace.folders import Folders, open_project_dirs
 from reflectloop.workspace.patch import TouchedFile
 from reflectloop.workspace.store import Store, open_store
 
+_INDEX_IN_USE_S = 3600
 _LOGS_TO_KEEP = 200  # of FileOps requests
 T = TypeVar("T")
 _LOCK_RETRIES, _LOCK_DELAY_S = 3, 0.2
@@ -246,6 +248,7 @@ def gc(start: Path, *, everything: bool) -> GcResult:
             workspace_registry.delete_in_background(path)
         total += layers.remove_unused(folders.own, folders.root, 0 if everything else settings.layers_mb * 10**6)
         total += _drop_half_objects(folders.own / "git" / "objects")
+        total += _drop_old_indexes(folders.scratch)
         total += _drop_request_logs(folders.own / "requests" / "logs", 0 if everything else _LOGS_TO_KEEP)
         return GcResult(len(removed) + len(lost), total, killed)
 
@@ -255,6 +258,15 @@ def _drop_half_objects(folder: Path) -> int:
     total = 0
     for path in folder.glob("*/tmp_obj_*"):
         total += path.stat().st_size
+        path.unlink()
+    return total
+
+
+def _drop_old_indexes(folder: Path) -> int:
+    """Remove git indexes that a killed process left behind; return their bytes. A hook may be using a new one."""
+    old = [path for path in folder.glob("*.index*") if path.stat().st_mtime < time.time() - _INDEX_IN_USE_S]
+    total = sum(path.stat().st_size for path in old)
+    for path in old:
         path.unlink()
     return total
 

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import shutil
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -36,7 +37,7 @@ class Snapshot(NamedTuple):
 
 def take_snapshot(project: Project, store: Store, scratch: Path, inspect: Inspect | None = None) -> Snapshot:
     """Take a snapshot with a temporary index in `scratch`. `inspect` is called with changes before they are stored."""
-    index = scratch / "snapshot.index"
+    index = scratch / f"{uuid.uuid4().hex}.index"  # of this process: others may take one at the same time
     shield = start_write_guard(project.folder)
     source = store.git(work_tree=project.root, index=index, shield=shield)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from pathlib import Path
 
 from reflectloop.errors import UnsupportedRepository
@@ -39,7 +40,7 @@ def changed_submodule(project: Project, trees: TreeBuilder, scratch: Path, tree:
         objects = _objects(place) if head.startswith(_SUBMODULE) else None
         if objects is None:
             continue
-        index = scratch / "submodule.index"
+        index = scratch / f"{uuid.uuid4().hex}.index"
         part = Git(git_dir=trees.store.path, work_tree=place, index=index, objects=objects)
         try:
             known = part.attempt("read-tree", head.split()[-1].decode())
