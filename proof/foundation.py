@@ -61,7 +61,8 @@ def state(stage: Stage, project: Path) -> dict[str, object]:
             path = Path(folder) / name
             status = path.lstat()
             times[str(path)] = (status.st_mtime_ns, status.st_ctime_ns, status.st_size)
-    queries = (["status", "--porcelain"], ["stash", "list"], ["for-each-ref"])
+    # Lessons in our own folder are shown by git, to be committed.
+    queries = (["status", "--porcelain", "--", ":!.reflectloop"], ["stash", "list"], ["for-each-ref"])
     told = [stage.sh(project, "git", "--no-optional-locks", *query) for query in queries]
     return {"told": told, "index": (project / ".git" / "index").read_bytes(), "times": times}
 
