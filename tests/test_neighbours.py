@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from reflectloop.verification.probing import defaults, inside, judging, neighbours, observations, simpler, tables
+from reflectloop.verification.probing.inside import plain_data
 from reflectloop.verification.probing.neighbours import CallInput
 from reflectloop.verification.probing.observations import FunctionInputs, Job, Observation, Side
 from reflectloop.verification.result import ChangedFile
@@ -562,6 +563,19 @@ def test_a_fix_for_the_type_of_the_tests_values_alone_is_suspicious(
     inputs = [(str(n * sign),) for n in NUMBERS for sign in (1, -1)]
     seen = _observe(tmp_path, source(""), source(f" + (13,) * ({condition})"), "ordinal", *inputs)
     assert _rules(seen) == rules
+
+
+def test_values_of_another_type_are_made_of_short_numbers_alone() -> None:
+    inputs = [CallInput((value,), {}) for value in ("9" * 5000, 10**500, "13", 13, "013", "1.5", [1], (2,), 2.0)]
+    made = [item.input.args[0] for item in neighbours.twins(inputs, range(len(inputs)))]
+    assert made == [13.0, (1,), [2], 2]
+
+
+def test_a_number_that_python_does_not_write_as_digits_is_passed_on_as_it_was_recorded() -> None:
+    recorded = plain_data.encode_argument(10**5000, plain_data.ValueBudget(1 << 20))
+    given = neighbours.read([recorded], [])
+    assert neighbours.write(given)["args"] == [recorded]
+    assert neighbours.key(given)
 
 
 def test_a_fix_for_texts_that_gives_what_numbers_had_before_is_general(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ NUMBERED = (
 )
 _MOST_NUMBERED_TESTS, _GROUPS, _NUMBER_STEPS = 2, 2, (0, 1, 2, 3, 4, 5, 7, 10, -1, -2, -3)
 TWIN = "twin"  # the family of inputs with an equal value of another type
+_MOST_DIGITS, _MOST_BITS = 15, 14_000  # of a text with a twin; of a number that Python writes as digits
 _MOST_TWINS, _EXACT = 12, 1 << 53  # recorded inputs, and numbers that are equal as int and float
 LETTER = "letter"  # the family of inputs that differ in one letter of a text; its place in the text follows
 _MOST_TEXTS, _LEAST_PLACES, _LETTERS = 2, 6, 10
@@ -94,7 +95,8 @@ def _read_tagged(tag: str, value: dict[str, Any]) -> Any:  # noqa: ANN401 - JSON
     if tag in _CONTAINERS:
         return _CONTAINERS[tag](_read(item) for item in value[tag])
     if tag in _SAFE:
-        return plain_data.decode(value)
+        made = plain_data.decode(value)
+        return _END if isinstance(made, int) and made.bit_length() > _MOST_BITS else made
     if tag == "made":
         return MadeValue(str(value["made"]), *read(value["args"], value["kwargs"]))
     if tag == "pickle" and isinstance(made := value.get("history"), dict):
@@ -251,9 +253,10 @@ def twins(inputs: Sequence[CallInput], focus: Sequence[int]) -> list[NeighbourIn
 def _of_other_type(value: object) -> list[object]:
     if type(value) is str:
         digits = value.removeprefix("-")
-        return [int(value)] if digits.isascii() and digits.isdigit() and str(int(value)) == value else []
+        is_number = digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS
+        return [int(value)] if is_number and str(int(value)) == value else []
     if type(value) is int:
-        return [str(value), float(value)] if abs(value) < _EXACT else [str(value)]
+        return [str(value), float(value)] if abs(value) < _EXACT else []
     if type(value) is float:
         return [int(value)] if value.is_integer() and abs(value) < _EXACT else []
     return [tuple(value)] if type(value) is list else [list(value)] if type(value) is tuple else []
