@@ -33,8 +33,10 @@ def test_gc_removes_indexes_that_killed_processes_left(repo: Repo) -> None:
         (scratch / name).write_text("12345")
         if name.startswith("old"):
             os.utime(scratch / name, (0, 0))
+    (scratch / "link.index").symlink_to("nowhere")
+    (scratch / "folder.index").mkdir()
     assert apply_run.gc(repo.path, everything=False).freed == 10
-    assert [path.name for path in scratch.glob("*.index*")] == ["new.index"]
+    assert sorted(path.name for path in scratch.glob("*.index*")) == ["folder.index", "link.index", "new.index"]
 
 
 def test_a_snapshot_may_be_taken_while_another_one_is(repo: Repo) -> None:

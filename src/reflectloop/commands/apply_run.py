@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import stat
 import tempfile
 import time
 from collections.abc import Callable
@@ -264,10 +266,13 @@ def _drop_half_objects(folder: Path) -> int:
 
 def _drop_old_indexes(folder: Path) -> int:
     """Remove git indexes that a killed process left behind; return their bytes. A hook may be using a new one."""
-    old = [path for path in folder.glob("*.index*") if path.stat().st_mtime < time.time() - _INDEX_IN_USE_S]
-    total = sum(path.stat().st_size for path in old)
-    for path in old:
-        path.unlink()
+    total = 0
+    for path in folder.glob("*.index*"):
+        with contextlib.suppress(FileNotFoundError):  # its process has just ended
+            status = path.lstat()
+            if stat.S_ISREG(status.st_mode) and status.st_mtime < time.time() - _INDEX_IN_USE_S:
+                path.unlink()
+                total += status.st_size
     return total
 
 

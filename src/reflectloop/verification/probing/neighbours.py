@@ -21,16 +21,14 @@ from reflectloop.verification.probing.inside import plain_data
 _CLASSES = (string.ascii_lowercase, string.ascii_uppercase, string.digits)
 _LARGEST = 2_000  # elements of a value that is still varied
 _CONTAINERS: dict[str, Callable[[Iterable[Any]], Any]] = {"tuple": tuple, "set": set, "frozenset": frozenset}
+_MOST_BITS = 14_000  # of a number that Python writes as digits
 _SAFE = ("int", "float", "bytes", "decimal", "date", "datetime", "timedelta")  # tags of the standard library's values
 GROWN = "grown"  # the family of inputs that are several times as large
 _GROWING, _ROUNDS, _MOST_GROWN_TESTS, _EACH_GROWN = ("joined", "larger"), 3, 4, 10
-NUMBERED = (
-    "numbered"  # the family of inputs with other numbers beside a larger argument; the number of the group follows
-)
+NUMBERED = "numbered"  # the family of inputs with other numbers beside a larger argument; the group's number follows
 _MOST_NUMBERED_TESTS, _GROUPS, _NUMBER_STEPS = 2, 2, (0, 1, 2, 3, 4, 5, 7, 10, -1, -2, -3)
 TWIN = "twin"  # the family of inputs with an equal value of another type
-_MOST_DIGITS, _MOST_BITS = 15, 14_000  # of a text with a twin; of a number that Python writes as digits
-_MOST_TWINS, _EXACT = 12, 1 << 53  # recorded inputs, and numbers that are equal as int and float
+_MOST_TWINS, _MOST_DIGITS, _EXACT = 12, 15, 1 << 53  # _EXACT: smaller numbers are equal as int and float
 LETTER = "letter"  # the family of inputs that differ in one letter of a text; its place in the text follows
 _MOST_TEXTS, _LEAST_PLACES, _LETTERS = 2, 6, 10
 _INT_STEPS = (1, -1, 2, -2, 10, -10, 3, -3, 4, -4, 7, 100, -100)
@@ -317,11 +315,7 @@ def _arguments(given: CallInput) -> list[tuple[int | str, Any]]:
     return [*enumerate(given.args), *given.kwargs.items()]
 
 
-class _End:
-    pass
-
-
-_END = _End()
+_END = object()
 
 
 def _alike(value: object, literals: Sequence[object]) -> list[object]:

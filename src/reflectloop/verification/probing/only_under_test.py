@@ -173,21 +173,7 @@ class OutcomeProbe:
             return
         again = self.bare.run(self.tree, fewer, (_PLAIN,))["plain"]
         before = self.bare.run(self.base, [_as_on_base(call) for call in fewer], (_PLAIN,))["plain"]
-        known = self._calls_on_base(fewer)
-        shown = []
-        for key in keys:
-            call, old, outside = fewer[key[0]], known.get(_identity(fewer[key[0]])), before.get(key)
-            if old is None or outside is None or outside.left_out or key not in again:
-                continue
-            if _differs_from_recorded(call, again[key]) and not _differs_from_recorded(old, outside):
-                shown.append(("only inside the test", "suspect", call, RepeatedCall("", call.outcome), again[key]))
-        self._report_each("only-in-the-test", shown)
-
-    def _calls_on_base(self, calls: Sequence[RecordedCall]) -> dict[tuple[str, str, str], RecordedCall]:
-        """Return what the same tests call on base, by function and arguments."""
-        functions = {call.function: call.function._replace(line=call.function.base_line) for call in calls}
-        tests = list(dict.fromkeys(call.test for call in calls if call.test))
-        return {_identity(call): call for call in self.record_on_base(list(functions.values()), tests).calls}
+        self._report_in_test(fewer, keys, again, before)
 
     def _judge_in_test(self, calls: Sequence[RecordedCall], staged: Outcomes) -> None:
         """Find calls that have their outcome only inside the real test, though it set up nothing that explains it.
@@ -210,17 +196,24 @@ class OutcomeProbe:
         if not keys:
             return
         again = self.stand_ins(self.tree, fewer, True)
-        known = self._calls_on_base(fewer)
         before = self.stand_ins(self.base, [_as_on_base(call) for call in fewer], True)
+        self._report_in_test(fewer, keys, again, before)
+
+    def _report_in_test(
+        self, calls: Sequence[RecordedCall], keys: Sequence[Key], again: Outcomes, before: Outcomes
+    ) -> None:
+        """Report calls with another outcome inside the test than outside, where those of base have one outcome."""
+        functions = {call.function: call.function._replace(line=call.function.base_line) for call in calls}
+        tests = list(dict.fromkeys(call.test for call in calls if call.test))
+        on_base = self.record_on_base(list(functions.values()), tests)
+        known = {_identity(call): call for call in on_base.calls}
         shown = []
         for key in keys:
-            call, old = fewer[key[0]], known.get(_identity(fewer[key[0]]))
-            outside = before.get(key)
+            call, old, outside = calls[key[0]], known.get(_identity(calls[key[0]])), before.get(key)
             if old is None or outside is None or outside.left_out or key not in again:
                 continue
             if _differs_from_recorded(call, again[key]) and not _differs_from_recorded(old, outside):
-                inside = RepeatedCall("", call.outcome)
-                shown.append(("only inside the test", "suspect", call, inside, again[key]))
+                shown.append(("only inside the test", "suspect", call, RepeatedCall("", call.outcome), again[key]))
         self._report_each("only-in-the-test", shown)
 
     def _without_clock_readers(
