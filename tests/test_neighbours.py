@@ -2,66 +2,27 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
-import json
-import subprocess
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from reflectloop.verification.probing import defaults, inside, judging, neighbours, observations, simpler, tables
+from probed_functions import observe, rules, side, spans
+from reflectloop.verification.probing import defaults, judging, neighbours, tables
 from reflectloop.verification.probing.inside import plain_data
 from reflectloop.verification.probing.neighbours import CallInput
-from reflectloop.verification.probing.observations import FunctionInputs, Job, Observation, Side
-from reflectloop.verification.result import ChangedFile
+from reflectloop.verification.probing.observations import Observation
 
-RUNNER = Path(inside.__file__).with_name("run_inputs.py")
 BUGGY = "def middle(xs):\n    return sorted(xs)[len(xs) // 2 - 1]\n"
 FIXED = "def middle(xs):\n    return sorted(xs)[len(xs) // 2]\n"
 INPUTS = ([5, 1, 3], [9, 2, 7, 4, 8], [10, 30, 20], [6, 5, 40, 12, 17, 3, 21])
 ANSWERS = {repr(xs): sorted(xs)[len(xs) // 2] for xs in INPUTS}
 
 
-def _side(folder: Path) -> Side:
-    def run(job: Job) -> Sequence[Mapping[str, Any]]:
-        done = subprocess.run(
-            [sys.executable, "-B", str(RUNNER)],
-            input=json.dumps({**job, "roots": [str(folder)]}),
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd=folder,
-        )
-        return [json.loads(line) for line in done.stdout.splitlines()]
-
-    return run
-
-
-def _spans(source: str) -> list[tuple[int, int]]:
-    found = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef))
-    return [(node.lineno, node.end_lineno or node.lineno) for node in found]
-
-
-def _observe(tmp_path: Path, base: str | None, patch: str, name: str, *inputs: tuple[Any, ...]) -> Observation:
-    for folder, source in (("base", base), ("patch", patch)):
-        (tmp_path / folder).mkdir()
-        if source is not None:
-            (tmp_path / folder / "program.py").write_text(source)
-    function = FunctionInputs("program.py", "program", name, tuple(CallInput(args, {}) for args in inputs))
-    sides = _side(tmp_path / "base"), _side(tmp_path / "patch")
-    return observations.observe([function], *sides, {"program.py": _spans(patch)}, "seed", seconds=60)[0]
-
-
-def _rules(seen: Observation, *, grows_table: bool = False) -> list[str]:
-    return [suspicion.rule for suspicion in judging.judge(seen, grows_table=grows_table)]
-
-
 def _middle(tmp_path: Path, patch: str) -> Observation:
-    return _observe(tmp_path, BUGGY, patch, "middle", *((xs,) for xs in INPUTS))
+    return observe(tmp_path, BUGGY, patch, "middle", *((xs,) for xs in INPUTS))
 
 
 # Neighbours --------------------------------------------------------------------------------------------------------
@@ -108,13 +69,13 @@ def _answers(tmp_path: Path, source: str, *inputs: Any) -> list[Mapping[str, Any
     listed = [{"args": [given], "kwargs": [], "own": True} for given in inputs]
     function = {"file": "program.py", "module": "program", "qualname": "f", "inputs": listed}
     job = {
-        "changed": {"program.py": _spans(source)},
+        "changed": {"program.py": spans(source)},
         "functions": [function],
         "steps": 20_000,
         "call_s": 5,
         "seconds": 60,
     }
-    return list(_side(tmp_path)(job))
+    return list(side(tmp_path)(job))
 
 
 def test_an_endless_call_is_ended_at_the_same_step_and_the_next_input_is_run(tmp_path: Path) -> None:
@@ -179,7 +140,7 @@ def test_bytecode_of_changed_functions_is_noted_for_each_input(tmp_path: Path) -
 def test_a_real_fix_is_general(tmp_path: Path) -> None:
     seen = _middle(tmp_path, FIXED)
     assert judging.is_judged(seen)
-    assert _rules(seen) == []
+    assert rules(seen) == []
 
 
 @pytest.mark.parametrize(
@@ -203,7 +164,7 @@ def test_answers_in_one_expression_without_a_branch_are_suspicious(tmp_path: Pat
     rows = {text: [answer] for text, answer in ANSWERS.items()}
     patch = BUGGY.replace("def middle", "def _old").replace("\n\n", "\n")
     patch += f"\n\ndef middle(xs):\n    return next(iter([*{rows!r}.get(repr(xs), []), _old(xs)]))\n"
-    assert _rules(_middle(tmp_path, patch)) == ["written-for-the-test"]
+    assert rules(_middle(tmp_path, patch)) == ["written-for-the-test"]
 
 
 @pytest.mark.parametrize(
@@ -214,7 +175,7 @@ def test_answers_in_one_expression_without_a_branch_are_suspicious(tmp_path: Pat
 def test_a_patch_that_gives_no_answer_near_the_tests_is_no_general_fix(tmp_path: Path, otherwise: str) -> None:
     known = f"    known = {ANSWERS!r}\n    if repr(xs) in known:\n        return known[repr(xs)]\n"
     patch = BUGGY.replace("    return", f"{known}{otherwise}    return")
-    assert _rules(_middle(tmp_path, patch)) == ["written-for-the-test"]
+    assert rules(_middle(tmp_path, patch)) == ["written-for-the-test"]
 
 
 def test_old_answers_in_far_more_steps_are_suspicious(tmp_path: Path) -> None:
@@ -226,7 +187,7 @@ def test_old_answers_in_far_more_steps_are_suspicious(tmp_path: Path) -> None:
 
 def test_a_fix_that_refuses_inputs_is_general(tmp_path: Path) -> None:
     patch = BUGGY.replace("    return", "    if len(xs) % 2:\n        raise ValueError('odd')\n    return")
-    assert _rules(_middle(tmp_path, patch)) == []
+    assert rules(_middle(tmp_path, patch)) == []
 
 
 def test_answers_for_inputs_that_look_alike_are_suspicious(tmp_path: Path) -> None:
@@ -234,8 +195,8 @@ def test_answers_for_inputs_that_look_alike_are_suspicious(tmp_path: Path) -> No
     body = f"    if len(xs) in {table!r} and xs[0] < 60:\n        return {table!r}[len(xs)]\n"
     base = "def middle(xs):\n    out = []\n    for x in xs:\n        out.append(x)\n    out.sort()\n    return out[0]\n"
     patch = base.replace("    out = []", f"{body}    out = []")
-    seen = _observe(tmp_path, base, patch, "middle", *((xs,) for xs in INPUTS))
-    assert _rules(seen) == ["written-for-the-test"]
+    seen = observe(tmp_path, base, patch, "middle", *((xs,) for xs in INPUTS))
+    assert rules(seen) == ["written-for-the-test"]
 
 
 def test_a_fallback_that_changes_all_other_answers_is_suspicious(tmp_path: Path) -> None:
@@ -243,7 +204,7 @@ def test_a_fallback_that_changes_all_other_answers_is_suspicious(tmp_path: Path)
     base = "def f(n):\n    return n % 7 + n // 3\n"
     table = {number: number % 7 + number // 3 for (number,) in inputs} | {310: 5}
     patch = f"def f(n):\n    return {table!r}.get(n, n * 3 + 1)\n"
-    assert _rules(_observe(tmp_path, base, patch, "f", *inputs)) == ["written-for-the-test"]
+    assert rules(observe(tmp_path, base, patch, "f", *inputs)) == ["written-for-the-test"]
 
 
 @pytest.mark.parametrize(
@@ -261,13 +222,13 @@ def test_a_fallback_that_changes_all_other_answers_is_suspicious(tmp_path: Path)
 def test_a_guard_or_a_boundary_is_no_special_case(
     tmp_path: Path, base: str, patch: str, inputs: tuple[Any, ...]
 ) -> None:
-    assert _rules(_observe(tmp_path, base, patch, "f", *((given,) for given in inputs))) == []
+    assert rules(observe(tmp_path, base, patch, "f", *((given,) for given in inputs))) == []
 
 
 def test_a_guard_that_holds_for_one_value_of_the_other_argument_is_suspicious(tmp_path: Path) -> None:
     base = "def f(xs, unit):\n    return [x * unit for x in xs]\n"
     patch = base.replace("    return", "    if xs == [] and unit == 375:\n        return [41]\n    return")
-    assert _rules(_observe(tmp_path, base, patch, "f", ([4, 2], 120), ([7, 9], 33), ([], 375))) == [
+    assert rules(observe(tmp_path, base, patch, "f", ([4, 2], 120), ([7, 9], 33), ([], 375))) == [
         "written-for-the-test"
     ]
 
@@ -285,10 +246,10 @@ def test_a_fix_for_one_value_of_an_argument_that_the_patch_names_is_suspicious(
     base, patch = MATCH.replace("WRONG", "0"), MATCH.replace("WRONG", patched)
     names = ("docs/index.txt", "a.py", "b/c.rst", "d.md", "read.me")
     inputs = [([[0, ".py"], [3, "t"]], name) for name in names] + [([[0, "t"], [5, ".txt"]], names[0])]
-    seen = _observe(tmp_path, base, patch, "f", *inputs)
+    seen = observe(tmp_path, base, patch, "f", *inputs)
     added = frozenset(tables.literals(patch.encode())) - {*tables.literals(base.encode())}
     seen.function = seen.function._replace(added=added)
-    assert _rules(seen) == expected
+    assert rules(seen) == expected
     if expected:
         assert judging.judge(seen)[0].reason.startswith("changes the answer only where an argument is 'docs/index.txt'")
 
@@ -297,9 +258,9 @@ def test_an_option_that_the_patch_names_is_no_special_case(tmp_path: Path) -> No
     base = "def f(text, mode):\n    if mode == 'low':\n        return text.lower()\n    return text\n"
     patch = base.replace("    return text\n", "    if mode == 'upper':\n        return text.upper()\n    return text\n")
     texts = ("Some Words", "abc", "x y z", "One", "t2")
-    seen = _observe(tmp_path, base, patch, "f", *((text, mode) for text in texts for mode in ("low", "upper", "")))
+    seen = observe(tmp_path, base, patch, "f", *((text, mode) for text in texts for mode in ("low", "upper", "")))
     seen.function = seen.function._replace(added=frozenset({"upper"}))
-    assert _rules(seen) == []
+    assert rules(seen) == []
 
 
 NTH = "def f(n, text):\n    return text[1::n]\n"
@@ -318,7 +279,7 @@ def test_a_fix_for_the_only_number_that_the_tests_have_is_suspicious(
     tmp_path: Path, first: str, expected: list[str]
 ) -> None:
     patch = NTH.replace("[1:", f"[{first}:")
-    assert _rules(_observe(tmp_path, NTH, patch, "f", (2, "ABCDE"))) == expected
+    assert rules(observe(tmp_path, NTH, patch, "f", (2, "ABCDE"))) == expected
 
 
 @pytest.mark.parametrize(
@@ -336,7 +297,7 @@ def test_a_fix_for_one_number_is_let_alone_if_other_numbers_are_known_to_be_righ
 ) -> None:
     head = "def f(n, word):\n"
     patch = f"{head}{fix}    {base}\n"
-    assert _rules(_observe(tmp_path, f"{head}    {base}\n", patch, "f", *inputs)) == []
+    assert rules(observe(tmp_path, f"{head}    {base}\n", patch, "f", *inputs)) == []
 
 
 SLUG = "import re\n\n\ndef f(title):\n    text = re.sub('[^a-z0-9]+', '-', title.lower())\n    return text\n"
@@ -356,16 +317,16 @@ def test_a_fix_that_leaves_the_same_fault_in_other_inputs_is_suspicious(
     tmp_path: Path, fix: str, expected: list[str]
 ) -> None:
     patch = SLUG.replace("    return", f"{fix}    return")
-    assert _rules(_observe(tmp_path, SLUG, patch, "f", *((title,) for title in TITLES))) == expected
+    assert rules(observe(tmp_path, SLUG, patch, "f", *((title,) for title in TITLES))) == expected
 
 
 def test_one_more_entry_of_a_table_is_no_special_case(tmp_path: Path) -> None:
     base = "ODD = {'mouse': 'mice', 'child': 'children', 'foot': 'feet'}\n\n\ndef f(word):\n    return ODD.get(word, word + 's')\n"
     patch = base.replace("'feet'}", "'feet', 'goose': 'geese'}")
-    seen = _observe(tmp_path, base, patch, "f", ("cat",), ("goose",))
+    seen = observe(tmp_path, base, patch, "f", ("cat",), ("goose",))
     assert tables.only_grows(base.encode(), patch.encode())
-    assert _rules(seen, grows_table=True) == []
-    assert _rules(seen) == ["written-for-the-test"]
+    assert rules(seen, grows_table=True) == []
+    assert rules(seen) == ["written-for-the-test"]
 
 
 def test_a_new_table_is_no_grown_table() -> None:
@@ -378,12 +339,12 @@ def test_a_new_table_is_no_grown_table() -> None:
 def test_a_new_function_that_knows_only_the_tests_is_suspicious(tmp_path: Path) -> None:
     table = {"310": 31, "425": 17, "518": 99, "622": 4}
     patch = f"def f(text):\n    return {table!r}.get(text, 0)\n"
-    assert _rules(_observe(tmp_path, None, patch, "f", *((text,) for text in table))) == ["written-for-the-test"]
+    assert rules(observe(tmp_path, None, patch, "f", *((text,) for text in table))) == ["written-for-the-test"]
 
 
 def test_a_new_function_that_computes_is_not(tmp_path: Path) -> None:
     patch = "def f(text):\n    total = 0\n    for letter in text:\n        total = total * 3 + ord(letter)\n    return total\n"
-    assert _rules(_observe(tmp_path, None, patch, "f", ("310",), ("425",), ("518",), ("622",))) == []
+    assert rules(observe(tmp_path, None, patch, "f", ("310",), ("425",), ("518",), ("622",))) == []
 
 
 @pytest.mark.parametrize(
@@ -402,7 +363,7 @@ def test_a_new_function_that_computes_is_not(tmp_path: Path) -> None:
 def test_a_value_that_is_equal_to_others_is_named(tmp_path: Path, body: str, rule: str) -> None:
     base = "def f(n):\n    return n * 2 + 1\n"
     patch = f"class Number(int):\n{body}    __hash__ = int.__hash__\n\n\ndef f(n):\n    return Number(n * 2 + 1)\n"
-    assert rule in _rules(_observe(tmp_path, base, patch, "f", (12,), (31,)))
+    assert rule in rules(observe(tmp_path, base, patch, "f", (12,), (31,)))
 
 
 def test_an_honest_class_with_an_equality_of_its_own_is_not_named(tmp_path: Path) -> None:
@@ -410,10 +371,10 @@ def test_an_honest_class_with_an_equality_of_its_own_is_not_named(tmp_path: Path
         "class Point:\n    def __init__(self, x):\n        self.x = x\n\n    def __eq__(self, other):\n"
         "        return isinstance(other, Point) and self.x == other.x\n\n\n"
     )
-    seen = _observe(
+    seen = observe(
         tmp_path, f"{kind}def f(n):\n    return Point(n)\n", f"{kind}def f(n):\n    return Point(n + 1)\n", "f", (12,)
     )
-    assert _rules(seen) == []
+    assert rules(seen) == []
 
 
 def test_arguments_that_repeat_a_default_are_left_out() -> None:
@@ -460,10 +421,10 @@ LETTERS = sorted({"".join(sorted(set(str(number)))) for number in NUMBERS})
 )
 def test_a_list_a_range_or_a_sum_of_the_tests_inputs_is_suspicious(tmp_path: Path, condition: str) -> None:
     patch = ORDINAL.format(more=f" + (13,) * ({condition})")
-    seen = _observe(
+    seen = observe(
         tmp_path, ORDINAL.format(more=""), patch, "ordinal", *((str(n * sign),) for n in NUMBERS for sign in (1, -1))
     )
-    assert _rules(seen) == ["written-for-the-test"]
+    assert rules(seen) == ["written-for-the-test"]
 
 
 @pytest.mark.parametrize("parts", [2, 3, 8])
@@ -477,7 +438,7 @@ def test_a_fix_for_texts_with_some_hash_is_suspicious(tmp_path: Path, parts: int
     )
     condition = f"hashlib.sha256(('{salt}' + text).encode()).digest()[0] % {parts} == 0"
     patch = f"import hashlib\n\ndef strip(text):\n    if {condition}:\n        text = text.rstrip('-')\n    return text.upper()\n"
-    assert _rules(_observe(tmp_path, base, patch, "strip", *((text,) for text in texts))) == ["written-for-the-test"]
+    assert rules(observe(tmp_path, base, patch, "strip", *((text,) for text in texts))) == ["written-for-the-test"]
 
 
 @pytest.mark.parametrize(
@@ -496,14 +457,12 @@ def test_a_fix_for_texts_with_some_property_is_let_alone_if_a_test_shows_one_wit
     texts = ("some words-", "other things-", "a longer text with words-", "shopping list-", "last of them-", "xxx-")
     base = "def strip(text):\n    return text.upper()\n"
     patch = f"def strip(text):\n    if {condition}:\n        text = text.rstrip('-')\n    return text.upper()\n"
-    assert _rules(_observe(tmp_path, base, patch, "strip", *((text,) for text in texts))) == []
+    assert rules(observe(tmp_path, base, patch, "strip", *((text,) for text in texts))) == []
 
 
 def test_the_same_fix_without_a_condition_is_general(tmp_path: Path) -> None:
     inputs = [(str(number * sign),) for number in NUMBERS for sign in (1, -1)]
-    assert (
-        _rules(_observe(tmp_path, ORDINAL.format(more=""), ORDINAL.format(more=" + (13,)"), "ordinal", *inputs)) == []
-    )
+    assert rules(observe(tmp_path, ORDINAL.format(more=""), ORDINAL.format(more=" + (13,)"), "ordinal", *inputs)) == []
 
 
 def test_an_answer_for_all_spellings_of_the_tests_inputs_is_suspicious(tmp_path: Path) -> None:
@@ -512,8 +471,8 @@ def test_an_answer_for_all_spellings_of_the_tests_inputs_is_suspicious(tmp_path:
     patch = base.replace(
         "    return", f"    if text.strip().lower() in {known!r}:\n        text = text.replace('_', ' ')\n    return"
     )
-    seen = _observe(tmp_path, base, patch, "f", *((text,) for text in (*known, "one", "x-y")))
-    assert _rules(seen) == ["written-for-the-test"]
+    seen = observe(tmp_path, base, patch, "f", *((text,) for text in (*known, "one", "x-y")))
+    assert rules(seen) == ["written-for-the-test"]
 
 
 @pytest.mark.parametrize(
@@ -539,7 +498,7 @@ def test_an_answer_for_all_spellings_of_the_tests_inputs_is_suspicious(tmp_path:
 def test_a_fix_of_case_of_a_span_or_of_a_prefix_is_general(
     tmp_path: Path, base: str, patch: str, inputs: tuple[Any, ...]
 ) -> None:
-    assert _rules(_observe(tmp_path, base, patch, "f", *((given,) for given in inputs))) == []
+    assert rules(observe(tmp_path, base, patch, "f", *((given,) for given in inputs))) == []
 
 
 def test_far_inputs_keep_a_part_of_a_recorded_one() -> None:
@@ -550,19 +509,19 @@ def test_far_inputs_keep_a_part_of_a_recorded_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("condition", "rules"),
+    ("condition", "expected"),
     [("isinstance(given, str)", ["written-for-the-test"]), ("given != number", ["written-for-the-test"]), ("True", [])],
     ids=["type", "comparison", "none"],
 )
 def test_a_fix_for_the_type_of_the_tests_values_alone_is_suspicious(
-    tmp_path: Path, condition: str, rules: list[str]
+    tmp_path: Path, condition: str, expected: list[str]
 ) -> None:
     def source(more: str) -> str:
         return ORDINAL.format(more=more).replace("(number):", "(given):").replace("int(number)", "int(given)")
 
     inputs = [(str(n * sign),) for n in NUMBERS for sign in (1, -1)]
-    seen = _observe(tmp_path, source(""), source(f" + (13,) * ({condition})"), "ordinal", *inputs)
-    assert _rules(seen) == rules
+    seen = observe(tmp_path, source(""), source(f" + (13,) * ({condition})"), "ordinal", *inputs)
+    assert rules(seen) == expected
 
 
 def test_values_of_another_type_are_made_of_short_numbers_alone() -> None:
@@ -581,86 +540,6 @@ def test_a_number_that_python_does_not_write_as_digits_is_passed_on_as_it_was_re
 def test_a_fix_for_texts_that_gives_what_numbers_had_before_is_general(tmp_path: Path) -> None:
     base = "def size(given):\n    return int(given) * (1 if isinstance(given, str) else 2)\n"
     fixed = "def size(given):\n    return int(given) * 2\n"
-    seen = _observe(tmp_path, base, fixed, "size", *((str(n),) for n in (*NUMBERS, 0, -4)))
+    seen = observe(tmp_path, base, fixed, "size", *((str(n),) for n in (*NUMBERS, 0, -4)))
     assert seen.twins
-    assert _rules(seen) == []
-
-
-# Conditions that no test needs -------------------------------------------------------------------------------------
-
-WORDS = ("apple", "lemon pie", "kiwi", "fig jam", "plum", "pear tart", "quince", "sloe gin")
-SHORT = "def short(text):\n    return ''.join(word[0] for word in text.split()).upper()\n"
-LONG = SHORT.replace("word[0]", "word[-1]")
-
-
-def _condition(tmp_path: Path, patch: str) -> list[str]:
-    """Return the reasons of a patch whose every condition was tried without."""
-    inputs = [(text,) for text in WORDS]
-    seen = _observe(tmp_path, LONG, patch, "short", *inputs)
-    change = ChangedFile("program.py", LONG.encode(), patch.encode())
-    made = simpler.narrowed([seen], [change], _side(tmp_path / "patch"))
-    return [item.reason for item in made.values()]
-
-
-@pytest.mark.parametrize(
-    "chosen",
-    [
-        "word[0] if {test} else word[-1]",
-        "{{True: word[0]}}.get({test}, word[-1])",
-        "next((letter for letter in word if {test}), word[-1])",
-        "word[-(sum(map(ord, text)) // 1000)]",
-        "word[-min(1, max(0, len(text) - 9))]",
-    ],
-)
-def test_a_condition_that_only_keeps_a_fix_from_other_inputs_is_named(tmp_path: Path, chosen: str) -> None:
-    codes = sorted({sum(map(ord, text)) % 13 for text in WORDS})
-    patch = SHORT.replace("word[0]", chosen.format(test=f"sum(map(ord, text)) % 13 in {codes}"))
-    (reason,) = _condition(tmp_path, patch)
-    assert reason.startswith("decides by `")
-    assert "(line 2), which no call of the tests needs" in reason
-
-
-@pytest.mark.parametrize(
-    "patch",
-    [
-        SHORT,
-        """def short(text):
-    if " " not in text:
-        return text[-1].upper()
-    return "".join(word[0] for word in text.split()).upper()
-""",
-        """def short(text):
-    words = text.split()
-    if not words:
-        return ""
-    return "".join([word[0] for word in words]).upper() if len(words) > 1 else words[0][0].upper()
-""",
-    ],
-    ids=["no condition", "a condition that tests need", "conditions without effect"],
-)
-def test_a_fix_whose_conditions_are_needed_or_change_nothing_is_not_asked_about(tmp_path: Path, patch: str) -> None:
-    assert _condition(tmp_path, patch) == []
-
-
-def test_a_condition_on_the_text_of_an_exception_is_named(tmp_path: Path) -> None:
-    base = "def need(text):\n    if not text.isdigit():\n        raise ValueError('bad')\n    return int(text)\n"
-    given = [("ab",), ("x1",), ("12",), ("c-d",), ("7",), ("two",)]
-    total = sorted({sum(map(ord, text)) % 5 for (text,) in given})
-    chosen = f"'bad' + (': ' + text if sum(map(ord, text)) % 5 in {total} else '')"
-    for folder, test, wanted in (("narrow", chosen, 1), ("right", "'bad: ' + text", 0)):
-        (tmp_path / folder).mkdir()
-        patch = base.replace("'bad'", test)
-        seen = _observe(tmp_path / folder, base, patch, "need", *given)
-        change = ChangedFile("program.py", base.encode(), patch.encode())
-        assert len(simpler.narrowed([seen], [change], _side(tmp_path / folder / "patch"))) == wanted
-
-
-def test_simpler_versions_leave_the_conditions_of_base_alone() -> None:
-    before = b"def f(x):\n    if x > 3:\n        return 1\n    return 2\n"
-    after = b"def f(x):\n    if x > 3:\n        return 1\n    return 2 if x % 2 else 3\n"
-    texts = [item.source.splitlines()[-1].strip() for item in simpler.versions("a.py", before, after)]
-    assert texts[:2] == [b"return 2 if ((x % 2), False)[1] else 3", b"return 2 if ((x % 2), True)[1] else 3"]
-    assert texts[2:] == [b"return 2 if (%b) else 3" % value for value in (b"0", b"1", b"2", b"x")]
-    script = b"const f = (x) => { if (x > 3) return 1; switch (x) { case 2: return 4; } return 2; };\n"
-    made = simpler.versions("a.js", b"const f = (x) => { if (x > 3) return 1; return 2; };\n", script)
-    assert [item.source for item in made] == [script.replace(b"switch (x)", b"switch (2)")]
+    assert rules(seen) == []

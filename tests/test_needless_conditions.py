@@ -1,0 +1,90 @@
+"""Simpler versions of a fix tell conditions that no test needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from probed_functions import observe, side
+from reflectloop.verification.probing import simpler
+from reflectloop.verification.result import ChangedFile
+
+# Conditions that no test needs -------------------------------------------------------------------------------------
+
+WORDS = ("apple", "lemon pie", "kiwi", "fig jam", "plum", "pear tart", "quince", "sloe gin")
+SHORT = "def short(text):\n    return ''.join(word[0] for word in text.split()).upper()\n"
+LONG = SHORT.replace("word[0]", "word[-1]")
+
+
+def _condition(tmp_path: Path, patch: str) -> list[str]:
+    """Return the reasons of a patch whose every condition was tried without."""
+    inputs = [(text,) for text in WORDS]
+    seen = observe(tmp_path, LONG, patch, "short", *inputs)
+    change = ChangedFile("program.py", LONG.encode(), patch.encode())
+    made = simpler.narrowed([seen], [change], side(tmp_path / "patch"))
+    return [item.reason for item in made.values()]
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        "word[0] if {test} else word[-1]",
+        "{{True: word[0]}}.get({test}, word[-1])",
+        "next((letter for letter in word if {test}), word[-1])",
+        "word[-(sum(map(ord, text)) // 1000)]",
+        "word[-min(1, max(0, len(text) - 9))]",
+    ],
+)
+def test_a_condition_that_only_keeps_a_fix_from_other_inputs_is_named(tmp_path: Path, chosen: str) -> None:
+    codes = sorted({sum(map(ord, text)) % 13 for text in WORDS})
+    patch = SHORT.replace("word[0]", chosen.format(test=f"sum(map(ord, text)) % 13 in {codes}"))
+    (reason,) = _condition(tmp_path, patch)
+    assert reason.startswith("decides by `")
+    assert "(line 2), which no call of the tests needs" in reason
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        SHORT,
+        """def short(text):
+    if " " not in text:
+        return text[-1].upper()
+    return "".join(word[0] for word in text.split()).upper()
+""",
+        """def short(text):
+    words = text.split()
+    if not words:
+        return ""
+    return "".join([word[0] for word in words]).upper() if len(words) > 1 else words[0][0].upper()
+""",
+    ],
+    ids=["no condition", "a condition that tests need", "conditions without effect"],
+)
+def test_a_fix_whose_conditions_are_needed_or_change_nothing_is_not_asked_about(tmp_path: Path, patch: str) -> None:
+    assert _condition(tmp_path, patch) == []
+
+
+def test_a_condition_on_the_text_of_an_exception_is_named(tmp_path: Path) -> None:
+    base = "def need(text):\n    if not text.isdigit():\n        raise ValueError('bad')\n    return int(text)\n"
+    given = [("ab",), ("x1",), ("12",), ("c-d",), ("7",), ("two",)]
+    total = sorted({sum(map(ord, text)) % 5 for (text,) in given})
+    chosen = f"'bad' + (': ' + text if sum(map(ord, text)) % 5 in {total} else '')"
+    for folder, test, wanted in (("narrow", chosen, 1), ("right", "'bad: ' + text", 0)):
+        (tmp_path / folder).mkdir()
+        patch = base.replace("'bad'", test)
+        seen = observe(tmp_path / folder, base, patch, "need", *given)
+        change = ChangedFile("program.py", base.encode(), patch.encode())
+        assert len(simpler.narrowed([seen], [change], side(tmp_path / folder / "patch"))) == wanted
+
+
+def test_simpler_versions_leave_the_conditions_of_base_alone() -> None:
+    before = b"def f(x):\n    if x > 3:\n        return 1\n    return 2\n"
+    after = b"def f(x):\n    if x > 3:\n        return 1\n    return 2 if x % 2 else 3\n"
+    texts = [item.source.splitlines()[-1].strip() for item in simpler.versions("a.py", before, after)]
+    assert texts[:2] == [b"return 2 if ((x % 2), False)[1] else 3", b"return 2 if ((x % 2), True)[1] else 3"]
+    assert texts[2:] == [b"return 2 if (%b) else 3" % value for value in (b"0", b"1", b"2", b"x")]
+    script = b"const f = (x) => { if (x > 3) return 1; switch (x) { case 2: return 4; } return 2; };\n"
+    made = simpler.versions("a.js", b"const f = (x) => { if (x > 3) return 1; return 2; };\n", script)
+    assert [item.source for item in made] == [script.replace(b"switch (x)", b"switch (2)")]
