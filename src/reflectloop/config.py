@@ -56,7 +56,7 @@ class WorkspaceConfig(ConfigSection):
 
     warm: bool = Field(default=True, description="keep one finished workspace to start the next run from")
     overlay: Literal["auto", "off"] = Field(
-        default="off", description="auto: mount workspaces over a shared copy of the base tree, if this machine can"
+        default="auto", description="auto: mount workspaces over a shared copy of the base tree, if this machine can"
     )
     layers_mb: Annotated[StrictInt, Field(ge=0)] = Field(
         default=4000, description="room for such copies; the least recently used are removed first"
