@@ -61,6 +61,13 @@ def test_every_paper_of_a_step_is_kept_and_agrees_with_the_journal(crew: Crew) -
     assert "Make add add" in (views / "plan_log.md").read_text()
 
 
+def test_the_evidence_names_the_command_of_each_check_of_a_step(crew: Crew) -> None:
+    crew.plays().story()
+    (path,) = (crew.repo.path / ".reflectloop").glob("runs/*/evidence.jsonl")
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [one["command"] for one in records if " in step 1: exited 0" in one["claim"]] == [[CHECK]]
+
+
 def test_a_step_made_of_commands_needs_no_agent_at_all(crew: Crew) -> None:
     design = {**DESIGN, "steps": [{"title": "Mend", "commands": ["sed -i s/-/+/ calc.py"], "checks": [CHECK]}]}
     crew.plays(roles="critic")

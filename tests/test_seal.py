@@ -182,6 +182,7 @@ def test_the_evidence_says_what_the_steps_showed_and_what_was_sealed(pager: Repo
     run(pager, FIX, code=0, track="fix")
     lines = [json.loads(line) for line in (pager.latest() / "evidence.jsonl").read_text().splitlines()]
     assert lines[0]["claim"] == "step work: its commands exited 0"
+    assert lines[0]["command"] == [FIX]
     assert {line["level"] for line in lines} == {"L2", "L3"}
     assert all(line["plan_hash"] and line["isolation"] for line in lines)
     plan = pager.latest() / "plan.yaml"

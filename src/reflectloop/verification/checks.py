@@ -38,6 +38,7 @@ class CheckResult(NamedTuple):
     log: Path | None
     timed_out: bool = False
     doubtful: tuple[str, ...] = ()
+    command: str = ""  # the check in one line
 
 
 class Needle:
@@ -122,11 +123,15 @@ def run(
                 log,
                 timed_out=True,
                 doubtful=doubtful,
+                command=check.description,
             )
         faults += _output_faults(check, exit_code, wanted, unwanted, captured)
         why = why_no_verdict(check, exit_code, log) if must_fail and exit_code else ""
         if why:
-            return CheckResult(name, False, f"gave no verdict: {why}", exit_code, duration_ms, log, doubtful=doubtful)
+            reason = f"gave no verdict: {why}"
+            return CheckResult(
+                name, False, reason, exit_code, duration_ms, log, doubtful=doubtful, command=check.description
+            )
     if check.output_contains and not printed(check.output_contains):
         faults.append(f"the step's output does not contain {check.output_contains!r}")
     if check.commands_exit not in (None, exited):
@@ -137,7 +142,9 @@ def run(
     if must_fail:
         reason = f"red, as expected ({reason})" if faults else "was expected to fail, but passed"
     check_log = log if check.run is not None else None
-    return CheckResult(name, passed, reason, exit_code, duration_ms, check_log, doubtful=doubtful)
+    return CheckResult(
+        name, passed, reason, exit_code, duration_ms, check_log, doubtful=doubtful, command=check.description
+    )
 
 
 def why_no_verdict(check: Check, exit_code: int, log: Path) -> str:

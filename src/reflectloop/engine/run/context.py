@@ -23,7 +23,7 @@ from reflectloop.engine.run.request import RunObserver, RunRequest
 from reflectloop.engine.steps.execution import StepObserver, StepResult
 from reflectloop.errors import ReflectloopError
 from reflectloop.plan.load import LoadedPlan
-from reflectloop.plan.model import Plan
+from reflectloop.plan.model import Plan, command_text
 from reflectloop.sandbox import isolation, limits
 from reflectloop.sandbox.isolation import IsolationLevel
 from reflectloop.sandbox.limits import Limiter
@@ -188,7 +188,7 @@ class EvidenceFile:
             path = run.folder.path / evidence.FILE
             path.unlink(missing_ok=True)  # left by an engine that died; the journal says all of it again
             self._chain = Chain(path)
-            note_steps(self._chain, run.results, run.base.tree, run.plan.hash, run.isolation_label)
+            note_steps(self._chain, run.results, run.base.tree, run.plan, run.isolation_label)
         return self._chain
 
 
@@ -233,14 +233,15 @@ def extend(run: RequestedRun, stage: type[Stage], **known: Any) -> Stage:  # noq
 # Evidence of steps --------------------------------------------------------------------------------------------------
 
 
-def note_steps(chain: Chain, steps: Iterable[StepResult], base: str, plan_hash: str, isolation: str) -> None:
+def note_steps(chain: Chain, steps: Iterable[StepResult], base: str, plan: Plan, isolation: str) -> None:
     """Add what the engine saw while steps ran to the evidence chain: exit codes, checks, fixes (L2: not sealed)."""
 
     def log_of(path: Path | None) -> dict[str, str | None]:
         return evidence.log_of(path, chain.path.parent)
 
+    commands = {step.id: tuple(map(command_text, step.commands)) for step in plan.steps}
     for step in steps:
-        seen: dict[str, object] = {"tree": step.tree, "base_tree": base, "plan_hash": plan_hash, "isolation": isolation}
+        seen: dict[str, object] = {"tree": step.tree, "base_tree": base, "plan_hash": plan.hash, "isolation": isolation}
         for fix in step.fixes:
             _add(
                 chain,
@@ -256,6 +257,7 @@ def note_steps(chain: Chain, steps: Iterable[StepResult], base: str, plan_hash: 
                 chain,
                 f"check {check.name} in step {step.id}: {check.reason}",
                 kind="check",
+                command=(check.command,) if check.command and check.exit_code is not None else (),
                 exit_code=check.exit_code,
                 duration_ms=check.duration_ms,
                 **log_of(check.log),
@@ -265,6 +267,7 @@ def note_steps(chain: Chain, steps: Iterable[StepResult], base: str, plan_hash: 
             chain,
             f"step {step.id}: " + (step.reason or f"its commands exited {step.exit_code}"),
             kind="exit",
+            command=commands.get(step.id, ()),
             exit_code=step.exit_code,
             duration_ms=step.duration_ms,
             **log_of(step.logs[-1] if step.logs else None),

@@ -254,10 +254,12 @@ def _logs_of(step_id: str, logs: Path) -> list[Path]:
 def check_record(check: CheckResult) -> Json:
     """Return the outcome of a check as the journal stores it."""
     fields: Json = check._asdict()
+    redact = secrets.current_detector().redact
     return {
         **fields,
         "log": check.log.name if check.log else None,
-        "reason": secrets.current_detector().redact(check.reason),
+        "reason": redact(check.reason),
+        "command": redact(check.command),
     }
 
 
