@@ -18,7 +18,7 @@ class Step(NamedTuple):
 
     status: str = "pending"
     attempts: int = 0
-    checks: tuple[str, ...] = ()
+    checks: tuple[tuple[str, str], ...] = ()  # the name and the command of each
 
 
 class Left(NamedTuple):
@@ -67,7 +67,7 @@ class Left(NamedTuple):
                 case "answered":
                     found[name] = old._replace(status="pending")
                 case "step_finished":
-                    checks = tuple(check["command"] for check in one.get("checks", ()))
+                    checks = tuple((check["name"], check["command"]) for check in one.get("checks", ()))
                     found[name] = Step("done" if one["success"] else "failed", old.attempts, checks)
         return found
 
@@ -96,7 +96,7 @@ def _state(left: Left) -> Iterator[str]:
 def _views(left: Left) -> Iterator[str]:
     todo = (left.folder / "todo.md").read_text()
     log = (left.folder / "plan_log.md").read_text()
-    marks = {name: mark for mark, name in re.findall(r"^- (\[.\]) (\S+)", todo, re.MULTILINE)}
+    marks = {name: mark for mark, name in re.findall(r"^ *- (\[.\]) (\S+)", todo, re.MULTILINE)}
     for name, step in left.steps().items():
         wanted = {"done": "[x]", "skipped": "[-]"}.get(step.status)
         if marks.get(name) != wanted:
@@ -125,7 +125,8 @@ def _attempt(folder: Path, *, last: bool) -> Iterator[str]:
     review = folder / "review.json"
     verdict = json.loads(review.read_text())["verdict"] if review.exists() else ""
     if last:
-        for name in ("design.json", "req.json", "outcome.json", "res.json"):
+        answers = ("outcome.json",) if (folder / "executor.prompt.md").exists() else ()  # commands answer nothing
+        for name in ("design.json", "req.json", *answers, "res.json"):
             if not (folder / name).exists():
                 yield f"{where} was good, and left no {name}"
         if verdict != "PASS" or (folder / "failed.json").exists():
@@ -166,13 +167,14 @@ def _proof(left: Left) -> Iterator[str]:
     last = [one for one in left.events("step_finished") if one["success"]][-1]
     if last["tree"] != ended["end_tree"]:
         yield "the last step left another tree than the run ended with"
-    claims = {json.loads(line)["claim"] for line in (run / "evidence.jsonl").read_text().splitlines()}
+    records = [json.loads(line) for line in (run / "evidence.jsonl").read_text().splitlines()]
+    claims = {(record["claim"], *record["command"]) for record in records}
     for name, step in left.steps().items():
         if step.status == "done" and not step.checks:
             yield f"step {name} is done by nothing"
-        for check in step.checks:
-            if f"check {check} in step {name}: exited 0" not in claims:
-                yield f"the evidence does not have {check} of step {name}"
+        for check, command in step.checks:
+            if (f"check {check} in step {name}: exited 0", command) not in claims:
+                yield f"the evidence does not have {command} of step {name}"
 
 
 def _report(left: Left) -> Iterator[str]:

@@ -33,6 +33,7 @@ FORGERIES = (
     ("tasks/*/state.json", '"done"', '"failed"'),
     ("tasks/*/steps/*/1/review.json", '"PASS"', '"RETRY"'),
     ("tasks/*/steps/*/*/failed.json", None, None),
+    ("tasks/*/steps/*/*/outcome.json", None, None),
     ("tasks/*/steps/*/*/executor.reply.json", None, None),
     ("designs/*/second_planner.prompt.md", None, None),
     ("runs/*/evidence.jsonl", "pytest", "pytets"),
