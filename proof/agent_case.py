@@ -136,7 +136,7 @@ def scene_of(kind: str, program: Path, top: str, made: type[Scene] = Scene) -> I
         (folder / "home/.codex/config.toml").write_text('model = "decoy"\n')
         caller = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(folder / "home"), "TMPDIR": str(folder / "temp")}
         os.environ.clear()
-        os.environ.update(caller)
+        os.environ.update(caller, REFLECTLOOP_TRUST_PROJECT="1")  # the settings of the project are the proof's own
         tempfile.tempdir = None
         repo = Repo(folder / "project")
         repo.path.mkdir()
