@@ -100,10 +100,10 @@ class CallReplayer:
 
     def _is_steady(self, item: PreparedCall) -> bool:
         """Return True if a call answers as at first; write down another answer, if it can be compared."""
-        outcome = item.outcome()
-        if outcome is None or self.first.setdefault(item.call["id"], repr(outcome)) == repr(outcome):
-            return outcome is not None
-        line = {"id": item.call["id"], "which": "repeated", "outcome": outcome}
+        result = item.result()
+        if result is None or self.first.setdefault(item.call["id"], _compared(result)) == _compared(result):
+            return result is not None
+        line = {"id": item.call["id"], "which": "repeated", **result}
         os.write(self.descriptor, (json.dumps(line) + "\n").encode())
         return False
 
@@ -112,7 +112,7 @@ class CallReplayer:
             result = self._once(call, which)
             if result is not None:
                 if which == "raw":
-                    self.first[call["id"]] = repr(result["outcome"])
+                    self.first[call["id"]] = _compared(result)
                 result.update(id=call["id"], which=which)
                 os.write(self.descriptor, (json.dumps(result) + "\n").encode())
 
@@ -161,10 +161,7 @@ class CallReplayer:
             described, value = holder["value"]
             out["outcome"] = {"value": described}
             out["equal"] = self._canary(value)
-        after = _written(args)
-        if after is not None and before is not None and not plain_data.same(before, after):
-            out["after"] = [plain_data.describe(value) for value in args]
-        return out
+        return {**out, **_left_behind(args, before)}
 
     def _canary(self, value: Any) -> str:
         holder = [""]
@@ -222,19 +219,20 @@ class PreparedCall:
             return None
         return cls(call, target) if target is not None else None
 
-    def outcome(self) -> dict[str, Any] | None:
-        """Return what the call answers, or None if that cannot be compared."""
+    def result(self) -> dict[str, Any] | None:
+        """Return what the call answers and what it leaves in its arguments, or None if that cannot be compared."""
         args, kwargs = self.given or self._decoded()
         before = None if self.given else _written([*args, *kwargs.values()])
         try:
             value = self.target(*args, **kwargs)
         except Exception as fault:
-            return described_exception(fault)
+            return {"outcome": described_exception(fault), **_left_behind(args, before)}
         if inspect.iscoroutine(value) or plain_data.is_iterator(value):
             return None
         if before is not None and before == _written([*args, *kwargs.values()]):
             self.given = args, kwargs
-        return {"value": value if type(value) in _SIMPLE else plain_data.describe(value)}
+        outcome = {"value": value if type(value) in _SIMPLE else plain_data.describe(value)}
+        return {"outcome": outcome, **_left_behind(args, before)}
 
     def _decoded(self) -> tuple[list[Any], dict[str, Any]]:
         args = [plain_data.decode(value) for value in self.call["args"]]
@@ -247,6 +245,18 @@ def _written(args: list[Any]) -> list[Any] | None:
         return [plain_data.encode_argument(value, budget) for value in args]
     except plain_data.NotPlainData:
         return None
+
+
+def _left_behind(args: list[Any], before: list[Any] | None) -> dict[str, Any]:
+    """Return the arguments after a call that changed them; `before` may have more values behind them."""
+    after = _written(args)
+    if before is None or after is None or plain_data.same(before[: len(args)], after):
+        return {}
+    return {"after": [plain_data.describe(value) for value in args]}
+
+
+def _compared(result: dict[str, Any]) -> str:
+    return repr((result["outcome"], result.get("after")))
 
 
 def _finished(value: Any) -> tuple[Any, Any]:
