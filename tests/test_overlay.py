@@ -299,6 +299,27 @@ def test_two_workspaces_on_one_layer_see_nothing_of_each_other(tree: Repo) -> No
     assert apart(work) == [True, True, False, True]
 
 
+def test_a_workspace_is_removed_only_when_no_sandbox_is_being_built(tree: Repo) -> None:
+    """bubblewrap reads the table of mounts and sets each of them; one that is renamed meanwhile makes it fail."""
+
+    def work() -> list[bool]:
+        with opened(tree, "auto", "aaaaaa"), opened(tree, "auto", "bbbbbb") as second:
+            entry = workspace_registry.find(project.open_project(tree.path).folder, second.name)
+            assert entry is not None
+            second.close()
+            remover = threading.Thread(target=workspace_registry.remove, args=[entry])
+            with overlay.copying():
+                remover.start()
+                remover.join(0.5)
+                waited = remover.is_alive() and second.folder.exists()
+            remover.join()
+            workspace_registry.register(entry.engine_dir.parent.parent, entry.name, entry.folder)
+            mounted = os.fspath(second.repo) in Path("/proc/self/mounts").read_text()
+            return [waited, second.folder.exists(), mounted]
+
+    assert apart(work) == [True, False, False]
+
+
 def test_a_reset_leaves_what_git_does_not_reset_and_nothing_else(tree: Repo) -> None:
     def work(space: Workspace) -> list[str]:
         (space.repo / ".git" / "note").write_text("stays, as in a copy")

@@ -21,7 +21,7 @@ from reflectloop.sandbox.limits import Limiter
 from reflectloop.sandbox.mounts import MountTable
 from reflectloop.sandbox.network_forward import Forward, Tunnel
 from reflectloop.sandbox.output import Recorder
-from reflectloop.system import bubblewrap, executables, landlock, process
+from reflectloop.system import bubblewrap, executables, landlock, overlay, process
 from reflectloop.system.bubblewrap import Namespaces, StartGate
 from reflectloop.system.seccomp import Openings
 from reflectloop.system.start_gate import NAME, Door
@@ -309,21 +309,22 @@ class Box:
                 own_network=tunnel is not None and tunnel.namespaced,
             )
             with self._scoped() as start:
-                watched = process.SupervisedProcess(
-                    wrapped,
-                    cwd=spec.cwd,
-                    env=self._bubblewrap_environment(),
-                    on_output=recorder.take,
-                    merge=spec.merge,
-                    namespaced=True,
-                    pass_fds=[*gate.inherited, *(tunnel.inherited if tunnel else ())],
-                    cancel=self.cancel,
-                    start=start,
-                    stdin=gate.door.stdin,
-                )
-                if tunnel:
-                    tunnel.begin()
-                self._release(gate, spec.timeout_s)
+                with overlay.copying():
+                    watched = process.SupervisedProcess(
+                        wrapped,
+                        cwd=spec.cwd,
+                        env=self._bubblewrap_environment(),
+                        on_output=recorder.take,
+                        merge=spec.merge,
+                        namespaced=True,
+                        pass_fds=[*gate.inherited, *(tunnel.inherited if tunnel else ())],
+                        cancel=self.cancel,
+                        start=start,
+                        stdin=gate.door.stdin,
+                    )
+                    if tunnel:
+                        tunnel.begin()
+                    self._release(gate, spec.timeout_s)
                 ended = watched.wait(self._timeouts(spec))
             return self._judge(ended, gate.exit_code(), argv, recorder)
         finally:

@@ -9,6 +9,7 @@ import contextlib
 import errno
 import os
 import stat
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +18,6 @@ from reflectloop.system import tree_walk
 
 _NEW_MOUNTS = 0x00020000  # CLONE_NEWNS
 _SLAVE_BELOW = 0x00004000 | 0x00080000  # MS_REC, MS_SLAVE: later mounts of the machine arrive, ours do not leave
-_MOVE = 0x00002000
 _DETACH_NO_FOLLOW = 0x2 | 0x8
 # Renamed folders must work as on any disk. Volatile: no sync of the whole disk when it is unmounted, since nothing in
 # it must survive a power loss. The rest is named because kernels have different defaults.
@@ -25,11 +25,15 @@ _OPTIONS = "redirect_dir=on,volatile,index=off,metacopy=off,xino=auto"
 _NEEDED = "trusted.overlay.probe"
 _OPAQUE, _REDIRECT = "trusted.overlay.opaque", "trusted.overlay.redirect"
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PATIENCE_S = 10.0  # with sandboxes that are being built
 
 
 class _State:
     entered = False
     kept_out = False
+    copies = 0  # sandboxes that are being built
+    waiting = 0  # threads that want to remove a mount
+    changed = threading.Condition()
 
 
 @contextlib.contextmanager
@@ -81,21 +85,61 @@ def mount(lower: Path, upper: Path, work: Path, target: Path) -> None:
         _call("mount", b"overlay", os.fsencode(target), b"overlay", 0, options.encode())
 
 
+def detach(target: Path) -> int | None:
+    """Remove a mount of this process, if there is one; return a descriptor of its files, else None.
+
+    The kernel forgets the files when the descriptor is closed, which takes a while if many were read.
+    """
+    if not _State.entered:
+        return None
+    files = -1
+    try:
+        files = os.open(target, _FOLDER)
+        _call("umount2", os.fsencode(target), _DETACH_NO_FOLLOW)
+    except OSError:
+        if files >= 0:
+            os.close(files)
+        return None
+    return files
+
+
 def unmount(target: Path) -> None:
     """Remove a mount of this process, if there is one."""
-    if _State.entered:
-        with contextlib.suppress(OSError):
-            _call("umount2", os.fsencode(target), _DETACH_NO_FOLLOW)
+    files = detach(target)
+    if files is not None:
+        os.close(files)
+
+
+@contextlib.contextmanager
+def copying() -> Iterator[None]:
+    """Let no thread remove a mount meanwhile: bubblewrap copies all mounts, and fails if one disappears."""
+    with _State.changed:
+        _State.changed.wait_for(lambda: not _State.waiting, _PATIENCE_S)
+        _State.copies += 1
+    try:
+        yield
+    finally:
+        with _State.changed:
+            _State.copies -= 1
+            _State.changed.notify_all()
+
+
+@contextlib.contextmanager
+def removing() -> Iterator[None]:
+    """Wait for the sandboxes that are being built, and let none be built meanwhile."""
+    with _State.changed:
+        _State.waiting += 1
+        try:
+            _State.changed.wait_for(lambda: not _State.copies, _PATIENCE_S)
+            yield
+        finally:
+            _State.waiting -= 1
+            _State.changed.notify_all()
 
 
 def is_used() -> bool:
     """Return True if this process may have mounts of its own."""
     return _State.entered
-
-
-def move(mounted: Path, target: Path) -> None:
-    """Move a mount to another folder, which takes no time, while to remove it can."""
-    _call("mount", os.fsencode(mounted), os.fsencode(target), None, _MOVE, None)
 
 
 def _call(name: str, *arguments: bytes | int | None) -> None:

@@ -161,16 +161,21 @@ class Conversation:
 _detached: list[subprocess.Popen[bytes]] = []
 
 
-def detach(argv: Sequence[str], output: Path | None = None, content: bytes = b"") -> int:
+def detach(argv: Sequence[str], output: Path | None = None, content: bytes = b"", given: int | None = None) -> int:
     """Start a trusted tool that may outlive us, without access to our streams, and return its process id.
 
-    `output` is a file for what it prints; it reads `content`, which is never on disk, from standard input.
+    `output` is a file for what it prints. Its standard input is `content`, which is never on disk, or the open
+    descriptor `given`, which is closed here.
     """
     # A long-running engine would collect zombies otherwise.
     _detached[:] = [child for child in _detached if child.poll() is None]
-    with open(output or os.devnull, "wb") as printed, open(os.memfd_create("content"), "w+b", buffering=0) as given:
-        given.write(content)
-        given.seek(0)
+    with contextlib.ExitStack() as stack:
+        printed = stack.enter_context(open(output or os.devnull, "wb"))
+        if given is None:
+            given = os.memfd_create("content")
+            os.write(given, content)
+            os.lseek(given, 0, os.SEEK_SET)
+        stack.callback(os.close, given)
         child = subprocess.Popen(
             argv,
             stdin=given,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from reflectloop.errors import SandboxCreateFailed
-from reflectloop.system import bubblewrap, clock, executables, files, tree_walk
+from reflectloop.system import bubblewrap, clock, executables, files, overlay, tree_walk
 from reflectloop.system.git import GitStuck
 from reflectloop.system.process import CapturedOutput, Conversation
 
@@ -40,7 +40,12 @@ class WriteGuard:
 
     def _start(self) -> Conversation:
         wall = bubblewrap.read_only_but(self._writable)
-        return Conversation([*wall, executables.need("sh")], env={"PATH": executables.search_path()})
+        with overlay.copying():
+            shell = Conversation([*wall, executables.need("sh")], env={"PATH": executables.search_path()})
+            if overlay.is_used():
+                shell.ask(b"echo\n")
+                shell.answer(_PATIENCE_S)  # then it has its mounts
+        return shell
 
     def restart(self) -> None:
         """Start the shell again, so that it sees what was mounted since."""

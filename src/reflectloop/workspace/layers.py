@@ -318,9 +318,10 @@ class MountedLayer:
         The index is then that of the layer.
         """
         old = self.upper.parent
+        before = None
         if self._number:
-            (old / "repo").mkdir()
-            overlay.move(self._repo, old / "repo")
+            with overlay.removing():
+                before = overlay.detach(self._repo)
         self._number += 1
         for path in (self.upper.parent, self.upper, self.upper.with_name("work")):
             path.mkdir(mode=0o700)
@@ -339,7 +340,7 @@ class MountedLayer:
         self._link_index()
         if self._number > 1:
             self._touched = set()
-            workspace_registry.delete_in_background(old)
+            workspace_registry.delete_in_background(old, before)
 
     def _write_note(self) -> None:
         """Tell a person who looks at the mount point, where all others see an empty folder."""

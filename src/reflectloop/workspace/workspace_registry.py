@@ -14,7 +14,7 @@ from reflectloop.system import executables, files, overlay, process
 from reflectloop.system.patterns import lazy
 
 # Commands may leave folders that their owner cannot enter.
-_UNMOUNT_SCRIPT = 'umount -l -- "$1/repo" 2>/dev/null; '
+_CLOSE_INPUT = "exec </dev/null; "
 _DELETE_SCRIPT = 'rm -rf -- "$1" 2>/dev/null || { chmod -R u+rwX -- "$1"; rm -rf -- "$1"; }'
 _REMOVED = ".removed-"
 ON_LAYER = "layer"  # the file in an engine_dir that names the layer on which the workspace stands
@@ -173,15 +173,18 @@ def keep_warm(records: Path, entry: WorkspaceEntry, mark_ns: int, same: tuple[in
 def remove(entry: WorkspaceEntry) -> None:
     """Rename a workspace at once and delete it in the background."""
     renamed = entry.folder.with_name(f"{_REMOVED}{entry.folder.name}-{os.getpid()}")
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        entry.folder.rename(renamed)
-        delete_in_background(renamed)
+    with overlay.removing():
+        mounted = overlay.detach(entry.folder / "repo")
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            entry.folder.rename(renamed)
+    delete_in_background(renamed, mounted)
     files.remove_tree(entry.engine_dir)
 
 
 def destroy(entry: WorkspaceEntry) -> list[Path]:
     """Delete a workspace at once; return the paths that could not be deleted."""
-    overlay.unmount(entry.folder / "repo")
+    with overlay.removing():
+        overlay.unmount(entry.folder / "repo")
     return [path for path in (entry.folder, entry.engine_dir) if not _destroyed(path)]
 
 
@@ -214,12 +217,9 @@ def unregistered_folders(records: Path, root: Path) -> list[Path]:
     return renamed + lost
 
 
-def delete_in_background(path: Path) -> None:
-    """Delete a folder, after a mount at its `repo` is removed, which takes a while if many files were read."""
-    in_shell = overlay.is_used() and executables.find("umount") is not None
-    if not in_shell:
-        overlay.unmount(path / "repo")
-    process.detach([*_delete_command(_UNMOUNT_SCRIPT if in_shell else ""), os.fspath(path)])
+def delete_in_background(path: Path, mounted: int | None = None) -> None:
+    """Delete a folder; `mounted`, the files of a mount that was detached, are closed first, which takes a while."""
+    process.detach([*_delete_command(_CLOSE_INPUT), os.fspath(path)], given=mounted)
 
 
 def _delete_command(before: str = "") -> list[str]:
