@@ -16,6 +16,7 @@ from reflectloop.verification.fresh_workspaces import hash_seed
 from reflectloop.verification.probing import sabotage
 from reflectloop.verification.probing.changed import ChangedFunction
 from reflectloop.verification.probing.inside import equality
+from reflectloop.verification.strands import cores
 from support import Repo
 
 pytestmark = [pytest.mark.usefixtures("without_probing"), pytest.mark.probing("replay")]
@@ -374,6 +375,18 @@ def test_a_test_that_passes_only_with_one_hash_seed_is_refused(repo: Repo) -> No
     assert found["grade"] == "weakening"
     assert "test_good" in found["what"]
     assert "hash seed" in found["what"]
+
+
+@pytest.mark.probing("second_run")
+def test_the_second_run_takes_place_beside_the_first_where_there_are_cores(repo: Repo) -> None:
+    project(repo, ["plus"])
+    repo.write("calc.py", "def plus(x):\n    return x + 1\n")
+    verify(repo)
+    (evidence,) = (repo.path / ".reflectloop" / "verifications").glob("*/evidence.jsonl")
+    claims = [json.loads(line)["claim"] for line in evidence.read_text().splitlines()]
+    (again,) = [place for place, claim in enumerate(claims) if "once more" in claim]
+    (elsewhere,) = [place for place, claim in enumerate(claims) if "in other surroundings" in claim]
+    assert (elsewhere < again) == (cores() > 1)
 
 
 @pytest.mark.probing("second_run", "replay", "neighbours", "sabotage")

@@ -14,7 +14,7 @@ from reflectloop.verification import protected, tools, verdict
 from reflectloop.verification.compare import Comparison
 from reflectloop.verification.result import DetectedCheck
 from reflectloop.verification.seal import JudgingFiles
-from reflectloop.verification.sealed import SealedVerification, within
+from reflectloop.verification.sealed import SealedVerification
 from reflectloop.verification.verdict import Provisional, Verdict, VerdictReason
 
 _MOST_SOURCES = 3000  # files that are read for their imports
@@ -177,5 +177,5 @@ class QuickVerification(SealedVerification):
     def _arguments(self, check: DetectedCheck, files: Sequence[str]) -> list[str]:
         """Return the chosen files that a check collects on base, as its tool names them; none if it runs all."""
         known = self.runs.ground.trees.listing(self.case.base)
-        names = [within(path, check.cwd) for path in files if path in known and tools.collects(check, path)]
+        names = [check.relative(path) for path in files if path in known and tools.collects(check, path)]
         return names if names and tools.selection(check, names) else []

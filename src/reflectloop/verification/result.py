@@ -115,3 +115,7 @@ class DetectedCheck(NamedTuple):
     cwd: str = "."
     reason: str = ""
     service: Service | None = None
+
+    def relative(self, path: str) -> str:
+        """Return a path of the project as the check, which runs in its own folder, names it."""
+        return path if self.cwd in (".", "") else path.removeprefix(f"{self.cwd.rstrip('/')}/")

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from reflectloop import secrets
@@ -72,6 +73,7 @@ class SealedVerification:
     _ran_now: bool = False  # True if a check ran on the change in this verification
     _limits: dict[str, float] = field(default_factory=dict)  # seconds, by check, from the time that base took
     _test_ids: dict[str, frozenset[str]] = field(default_factory=dict)  # by check, those of its first run
+    _early: Mapping[str, probing.EarlyRuns] = field(default_factory=dict)  # by language, second runs that took place
 
     def judge(self) -> Verdict:
         """Run all checks and return the verdict."""
@@ -128,7 +130,7 @@ class SealedVerification:
             *verdict.of_named(named, [finding.path for finding in self.findings if finding.rule == intended.RULE]),
             *([] if _cannot_judge(checks, named) else proof.reasons(track, self.case.criteria, probe.unproven)),
             *(strength.reasons(strong, self.case.strength or 0) if strong else []),
-            *self._of_criteria(verdict.held(checks, patch_tests, named)),
+            *verdict.of_criteria(self.case.criteria, self.case.track, verdict.held(checks, patch_tests, named)),
             *self._of_dependencies(),
             *self.runs.touched.reasons(self.tree, [self.case.base, self.laid.base_with_tests]),
             *(VerdictReason(Decision.ASK, doubt, "doubt") for doubt in self.case.doubts),
@@ -181,12 +183,30 @@ class SealedVerification:
         self._limits = {name: self.runs.time_limit(ran.result) for name, ran in before.items()}
         missing = [check.name for check in self.case.checks if self._is_missing(check, before[check.name])]
         checks = [check for check in self.case.checks if check.name not in missing]
-        after = self._run(self.tree, checks, "on base + patch, sealed") if checks else {}
+        after = self._sealed_runs(checks, before) if checks else {}
         after |= {name: before[name] for name in missing}
         self.runs.expected_runs -= len(missing)
         judged = [self._judged(check, before[check.name], after[check.name]) for check in self.case.checks]
         answered = any(item.check.kind == "test" and _some_pass(item.sealed) for item in judged)
         return [self._left_out_if_useless(item) for item in judged] if answered else judged
+
+    def _sealed_runs(self, checks: Sequence[DetectedCheck], before: Mapping[str, CheckRun]) -> dict[str, CheckRun]:
+        """Run the checks on the patch and, at the same time if there are cores for it, its second run for the probe."""
+
+        def run() -> dict[str, CheckRun]:
+            return self._run(self.tree, checks, "on base + patch, sealed")
+
+        suites = [
+            SuiteOutcomes(check, result.tests, {}, result.duration_ms, ())
+            for check in checks
+            if check.kind == "test" and (result := before[check.name].result).tests
+        ]
+        if not suites or not self.runs.ground.strands.has_room:
+            return run()
+        after, self._early = self.runs.ground.strands.beside(
+            run, lambda: probing.run_early(self._probe_input(), suites)
+        )
+        return after
 
     def _is_missing(self, check: DetectedCheck, on_base: CheckRun) -> bool:
         """Return True for a linter that is not installed, and need not be: a second run would find it missing too."""
@@ -386,7 +406,7 @@ class SealedVerification:
         """Run the tests of these files, or the whole check if there are none or the tool finds no test in them."""
         if not files:
             return self._whole(tree, check, description)
-        only = {check.name: [within(path, check.cwd) for path in files]}
+        only = {check.name: [check.relative(path) for path in files]}
         result = self._run(tree, [*self._builds(check), check], description, only)[check.name].result
         return self._whole(tree, check, f"{description}, whole") if result.type == "no_tests" else result
 
@@ -448,19 +468,23 @@ class SealedVerification:
             important = [*item.comparison.fixed, *(tests.on_patch.tests if tests else ())]
             duration = item.sealed.duration_ms
             suites.append(SuiteOutcomes(item.check, on_base, on_patch, duration, important, self.case.base, old))
-        return probing.examine(
-            ProbeInput(
-                self.runs,
-                self._probe_run,
-                self.laid.base_with_tests,
-                self.with_tests,
-                self.laid.changes,
-                suites,
-                proving,
-                self.case.track is Track.FIX,
-                self.runs.ground.settings.verify,
-                self._note_replay,
-            )
+        return probing.examine(self._probe_input(suites, proving))
+
+    def _probe_input(
+        self, suites: Sequence[SuiteOutcomes] = (), proving: Mapping[str, Sequence[str]] = MappingProxyType({})
+    ) -> ProbeInput:
+        return ProbeInput(
+            self.runs,
+            self._probe_run,
+            self.laid.base_with_tests,
+            self.with_tests,
+            self.laid.changes,
+            self.case.track is Track.FIX,
+            self.runs.ground.settings.verify,
+            self._note_replay,
+            suites,
+            proving,
+            self._early,
         )
 
     def _add_probe(self, probe: ProbeReport) -> None:
@@ -486,20 +510,6 @@ class SealedVerification:
     ) -> VerificationResult:
         chosen = {check.name: list(only)} if only else {}
         return self._run(tree, [*self._builds(check), check], description, chosen, extras=extras)[check.name].result
-
-    def _of_criteria(self, passed: Mapping[str, bool]) -> list[VerdictReason]:
-        out = []
-        for text, check in self.case.criteria.items():
-            if check is None and self.case.track is Track.FEATURE:
-                out.append(
-                    VerdictReason(
-                        Decision.RETRY, f"acceptance {text!r} names no check, so nothing shows that it is met"
-                    )
-                )
-            elif check is not None and not passed.get(check):
-                why = "did not pass" if check in passed else f"is not known; known: {verdict.shown(list(passed))}"
-                out.append(VerdictReason(Decision.RETRY, f"acceptance {text!r} is not met: check {check} {why}"))
-        return out
 
     def _of_dependencies(self) -> list[VerdictReason]:
         changed = [change.path for change in self.laid.changes if protected.dependencies(change.path)]
@@ -586,8 +596,3 @@ def _some_pass(result: VerificationResult) -> bool:
 def _passes(result: VerificationResult, name: str) -> bool:
     """Return True if this test passes; a file that could not be collected before passes with all of its tests."""
     return result.tests[name] == "passed" if name in result.tests else result.ok
-
-
-def within(path: str, folder: str) -> str:
-    """Return a path as a check in this folder names it."""
-    return path if folder in (".", "") else path.removeprefix(f"{folder.rstrip('/')}/")

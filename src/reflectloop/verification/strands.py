@@ -13,7 +13,8 @@ from typing import TypeVar
 
 from reflectloop.system.process import Cancel
 
-Result = TypeVar("Result")
+First = TypeVar("First")
+Second = TypeVar("Second")
 
 
 def cores() -> int:
@@ -33,9 +34,14 @@ class Strands:
     cancel: Cancel | None = None  # ends the commands of all strands, while there are several
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
-    def beside(self, first: Callable[[], Result], second: Callable[[], Result]) -> tuple[Result, Result]:
+    @property
+    def has_room(self) -> bool:
+        """Return True if two parts would run at the same time now."""
+        return self.width > 1 and not self.cancel
+
+    def beside(self, first: Callable[[], First], second: Callable[[], Second]) -> tuple[First, Second]:
         """Run two parts that do not depend on each other, and return both results; parts of a strand run in order."""
-        if self.width == 1 or self.cancel:
+        if not self.has_room:
             return first(), second()
         self.cancel = Cancel()
         try:
@@ -52,7 +58,7 @@ class Strands:
             self.cancel.close()
             self.cancel = None
 
-    def _in_turn(self, part: Callable[[], Result]) -> Result:
+    def _in_turn(self, part: Callable[[], Second]) -> Second:
         with self._turn:
             return part()
 

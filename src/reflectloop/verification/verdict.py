@@ -350,6 +350,21 @@ def of_fix(proven: Iterable[str], unproven: AbstractSet[str] = frozenset()) -> l
     return [VerdictReason(Decision.RETRY, "nothing that failed on base passes now, so the fix is not proven")]
 
 
+def of_criteria(
+    criteria: Mapping[str, str | None], track: Track | None, passed: Mapping[str, bool]
+) -> list[VerdictReason]:
+    """Return a reason for each acceptance criterion of a plan that is not met; `passed` has checks and tests."""
+    out = []
+    for text, check in criteria.items():
+        if check is None and track is Track.FEATURE:
+            unshown = f"acceptance {text!r} names no check, so nothing shows that it is met"
+            out.append(VerdictReason(Decision.RETRY, unshown))
+        elif check is not None and not passed.get(check):
+            why = "did not pass" if check in passed else f"is not known; known: {shown(list(passed))}"
+            out.append(VerdictReason(Decision.RETRY, f"acceptance {text!r} is not met: check {check} {why}"))
+    return out
+
+
 def held(
     checks: Iterable[CheckComparison], all_patch_tests: Iterable[PatchTests], named: Iterable[PlanCheckResult]
 ) -> dict[str, bool]:

@@ -21,12 +21,16 @@ from reflectloop.verification.probing.second_run import (
     OTHER_LOCALE,
     OTHER_SEED,
     OTHER_ZONE,
+    EarlyRuns,
+    RecordedRun,
     RunOnce,
     SuiteOutcomes,
     SurroundingsProbe,
+    is_quick,
 )
 from reflectloop.verification.result import PROBED, ChangedFile, DetectedCheck, TamperFinding
 
+LANGUAGE = "python"
 _TOOLS = ("pytest", "unittest")
 _NO_CODE = (".md", ".rst", ".txt", ".toml", ".cfg", ".ini", ".yml", ".yaml", ".lock")
 _NOT_SOURCES = ("setup.py", "conftest.py", "noxfile.py")
@@ -45,11 +49,17 @@ class ProbeInput:
     base: str  # base with the patch's version of its tests
     tree: str  # the patch with its tests
     changes: Sequence[ChangedFile]
-    suites: Sequence[SuiteOutcomes]
-    proving: Mapping[str, Sequence[str]]  # by check: tests that were red on base and are green now
     is_fix: bool
     settings: VerifyConfig
     note: Callable[[str, str, CommandResult, Path], None]  # writes evidence of a replay: claim, tree, result, log
+    suites: Sequence[SuiteOutcomes] = ()
+    proving: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by check: tests that turned green
+    early: Mapping[str, EarlyRuns] = field(default_factory=dict)  # by language
+
+    def records(self, change: ChangeReport) -> bool:
+        """Return True if the tests must run a second time."""
+        settings = self.settings
+        return settings.second_run or bool((settings.replay or settings.neighbours) and change.functions)
 
 
 @dataclass
@@ -65,18 +75,37 @@ class ProbeReport:
     general: tuple[ChangedFunction, ...] = ()  # those whose change was seen to concern more than the tests' inputs
 
 
+def run_early(case: ProbeInput, suites: Sequence[SuiteOutcomes]) -> EarlyRuns | None:
+    """Run the quick ones of these suites in other surroundings, before their usual outcomes are known."""
+    suites = [suite for suite in suites if applies(suite.check, case.changes) and is_quick(suite)]
+    change = _changed_functions(case) if suites else ChangeReport()
+    if not suites or not case.records(change):
+        return None
+    return EarlyRuns(
+        change,
+        {
+            suite.check.name: SurroundingsProbe(case.run, case.base, case.tree, suite).run_once(change.functions)
+            for suite in suites
+        },
+    )
+
+
+def _changed_functions(case: ProbeInput) -> ChangeReport:
+    sources = [change for change in case.changes if is_source(change.path)]
+    return changed.find(sources, lambda: _other_sources(case))
+
+
 def examine(case: ProbeInput) -> ProbeReport:
     """Probe the changed Python functions of a patch; an empty report if there are none, or no tests of Python."""
-    sources = [change for change in case.changes if is_source(change.path)]
     suites = [suite for suite in case.suites if applies(suite.check, case.changes) and some_pass(suite)]
     if not suites:
         return ProbeReport()
-    change = changed.find(sources, lambda: _other_sources(case))
+    early = case.early.get(LANGUAGE)
+    change = early.change if early else _changed_functions(case)
     report = ProbeReport(functions=change.functions)
     report.notes += [f"{text}: not read, so its functions are not probed" for text in change.unread]
     report.notes += [f"[verify] {name} is switched off" for name in _SWITCHES if not getattr(case.settings, name)]
     sabotaged = ProbeReport()
-    records = (case.settings.replay or case.settings.neighbours) and change.functions
     probed: set[ChangedFunction] = set()
     reasons: dict[ChangedFunction, str] = {}
 
@@ -85,15 +114,16 @@ def examine(case: ProbeInput) -> ProbeReport:
             _find_unproven(case, suites, change, sabotaged)
 
     def probe_suites() -> None:
-        for suite in suites if case.settings.second_run or records else ():
-            _probe_suite(case, suite, change.functions, report, probed, reasons)
+        for suite in suites if case.records(change) else ():
+            run = early.runs.get(suite.check.name) if early else None
+            _probe_suite(case, suite, run, report, probed, reasons)
 
     before = len(report.notes)
     case.runs.ground.strands.beside(break_functions, probe_suites)
     report.notes[before:before] = sabotaged.notes
     report.independent |= sabotaged.independent
     report.unproven |= sabotaged.unproven
-    if case.settings.second_run or records:
+    if case.records(change):
         if case.settings.replay and change.functions:
             report.notes.append(summary(change.functions, probed, reasons, "outside of the test runner"))
         if case.settings.neighbours and (report.recording.calls or report.recording.paths):
@@ -144,12 +174,12 @@ def _other_sources(case: ProbeInput) -> dict[str, bytes]:
 def _probe_suite(
     case: ProbeInput,
     suite: SuiteOutcomes,
-    functions: Sequence[ChangedFunction],
+    early: RecordedRun | None,
     report: ProbeReport,
     probed: set[ChangedFunction],
     reasons: dict[ChangedFunction, str],
 ) -> None:
-    second = SurroundingsProbe(case.run, case.base, case.tree, suite).record(functions)
+    second = SurroundingsProbe(case.run, case.base, case.tree, suite).record(report.functions, early)
     if case.settings.second_run:
         report.findings += second.findings
     report.notes += second.notes

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from reflectloop.verification.probing import examine as python
 from reflectloop.verification.probing.examine import ProbeInput, ProbeReport
 from reflectloop.verification.probing.javascript import examine as javascript
+from reflectloop.verification.probing.second_run import EarlyRuns, SuiteOutcomes
 from reflectloop.verification.result import ChangedFile, DetectedCheck
+
+
+def run_early(case: ProbeInput, suites: Sequence[SuiteOutcomes]) -> Mapping[str, EarlyRuns]:
+    """Run suites in other surroundings, before their usual outcomes are known; return the runs by language."""
+    runs = {language.LANGUAGE: language.run_early(case, suites) for language in (python, javascript)}
+    return {name: early for name, early in runs.items() if early is not None}
 
 
 def examine(case: ProbeInput) -> ProbeReport:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from reflectloop.verification import chance
-from reflectloop.verification.probing.changed import ChangedFunction
+from reflectloop.verification.probing.changed import ChangedFunction, ChangeReport
 from reflectloop.verification.probing.programs import Recording, RecordingExtras
 from reflectloop.verification.result import DetectedCheck, Outcome, TamperFinding, VerificationResult
 from reflectloop.verification.run_extras import RunExtras
@@ -58,6 +58,20 @@ class RecordingRun(RunExtras, Protocol):
     recording: Recording
 
 
+class RecordedRun(NamedTuple):
+    """A run of a check with a recorder, and its result."""
+
+    recorder: RecordingRun
+    result: VerificationResult
+
+
+class EarlyRuns(NamedTuple):
+    """Second runs that took place beside the first ones of the same checks, by the check's name."""
+
+    change: ChangeReport
+    runs: Mapping[str, RecordedRun]
+
+
 class SurroundingsProbe(NamedTuple):
     """Compares runs of one check in two surroundings."""
 
@@ -67,10 +81,14 @@ class SurroundingsProbe(NamedTuple):
     suite: SuiteOutcomes
     extras: Callable[[Sequence[ChangedFunction], Mapping[str, str], str], RecordingRun] = RecordingExtras
 
-    def record(self, functions: Sequence[ChangedFunction]) -> SecondRun:
+    def run_once(self, functions: Sequence[ChangedFunction]) -> RecordedRun:
         """Run the tests with other hash seed, time zone, locale and order, and record the calls."""
-        extras = self.extras(functions, {**OTHER_SEED, **OTHER_ZONE, **OTHER_LOCALE}, REVERSED)
-        second = self._run(self.tree, "tests of the patch, in other surroundings", extras)
+        recorder = self.extras(functions, {**OTHER_SEED, **OTHER_ZONE, **OTHER_LOCALE}, REVERSED)
+        return RecordedRun(recorder, self._run(self.tree, "tests of the patch, in other surroundings", recorder))
+
+    def record(self, functions: Sequence[ChangedFunction], early: RecordedRun | None = None) -> SecondRun:
+        """Judge a run in other surroundings, which `early` is if it took place already."""
+        extras, second = early or self.run_once(functions)
         red = self._turned_red(second)
         ran = any(name in second.tests for name in self._passing())  # else the recorder may have stopped the suite
         if not red and (ran or not self._passing()):
@@ -90,7 +108,7 @@ class SurroundingsProbe(NamedTuple):
 
     def _chosen(self) -> Sequence[str]:
         """Return the tests to run: all of a quick suite, otherwise the important ones with the files they are in."""
-        if self.suite.duration_ms < _WHOLE_BELOW_MS or not self.suite.important:
+        if is_quick(self.suite) or not self.suite.important:
             return ()
         return list(dict.fromkeys(name.partition("::")[0] for name in self.suite.important))
 
@@ -180,6 +198,11 @@ class SurroundingsProbe(NamedTuple):
             if any(alone.tests.get(name) in _RED for name in names):
                 return cause
         return "this hash seed, time zone, locale and order together"
+
+
+def is_quick(suite: SuiteOutcomes) -> bool:
+    """Return True if the whole suite is run a second time."""
+    return suite.duration_ms < _WHOLE_BELOW_MS
 
 
 def _shown(names: Sequence[str]) -> str:

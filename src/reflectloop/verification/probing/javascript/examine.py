@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from reflectloop.verification import protected
 from reflectloop.verification.probing import examine as python
 from reflectloop.verification.probing import programs as python_programs
-from reflectloop.verification.probing.changed import ChangedFunction
+from reflectloop.verification.probing.changed import ChangedFunction, ChangeReport
 from reflectloop.verification.probing.examine import ProbeInput, ProbeReport
 from reflectloop.verification.probing.javascript import changes, replays, tokens
 from reflectloop.verification.probing.javascript.inputs import NodeNeighbourProbe
@@ -20,11 +20,14 @@ from reflectloop.verification.probing.replays import Outcomes
 from reflectloop.verification.probing.second_run import (
     OTHER_LOCALE,
     OTHER_ZONE,
+    EarlyRuns,
+    RecordedRun,
     SuiteOutcomes,
     SurroundingsProbe,
 )
 from reflectloop.verification.result import ChangedFile, DetectedCheck
 
+LANGUAGE = "javascript"
 _SURROUNDINGS = {**OTHER_ZONE, **OTHER_LOCALE}
 _NOT_SOURCES = (".config.js", ".config.cjs", ".config.mjs", "file.js", ".min.js")
 
@@ -45,22 +48,47 @@ def is_source(path: str) -> bool:
     )
 
 
+def run_early(case: ProbeInput, suites: Sequence[SuiteOutcomes]) -> EarlyRuns | None:
+    """Run these suites in other surroundings, before their usual outcomes are known."""
+    suites = [suite for suite in suites if applies(suite.check, case.changes)]
+    change = _changed_functions(case) if suites else ChangeReport()
+    if not suites or not case.records(change):
+        return None
+    return EarlyRuns(
+        change, {suite.check.name: _surroundings_probe(case, suite).run_once(change.functions) for suite in suites}
+    )
+
+
+def _changed_functions(case: ProbeInput) -> ChangeReport:
+    return changes.find([change for change in case.changes if is_source(change.path)])
+
+
+def _surroundings_probe(case: ProbeInput, suite: SuiteOutcomes) -> SurroundingsProbe:
+    trees = case.runs.ground.trees
+    tests = [path for path in trees.listing(case.tree) if protected.is_test(path)]
+
+    def recorder(functions: Sequence[ChangedFunction], env: Mapping[str, str], _order: str = "") -> NodeRecordingExtras:
+        return NodeRecordingExtras(trees, case.tree, functions, env, tests, suite.check.tool in replays.READING)
+
+    return SurroundingsProbe(case.run, case.base, case.tree, suite._replace(important=()), recorder)
+
+
 def examine(case: ProbeInput) -> ProbeReport:
     """Probe the changed JavaScript functions of a patch; an empty report if there are none, or no tests of them."""
-    sources = [change for change in case.changes if is_source(change.path)]
     suites = [suite for suite in case.suites if applies(suite.check, case.changes) and python.some_pass(suite)]
     if not suites:
         return ProbeReport()
-    change = changes.find(sources)
+    early = case.early.get(LANGUAGE)
+    change = early.change if early else _changed_functions(case)
     report = ProbeReport(functions=change.functions)
     report.notes += [f"{text}: not read, so its functions are not probed" for text in change.unread]
     report.notes += [f"[verify] {name} is switched off" for name in _SWITCHES if not getattr(case.settings, name)]
-    records = (case.settings.replay or case.settings.neighbours) and change.functions
-    if case.settings.second_run or records:
+    if case.records(change):
         probed: set[ChangedFunction] = set()
         reasons: dict[ChangedFunction, str] = {}
         for suite in suites:
-            _SuiteProbe(case, suite, report, probed, reasons).examine()
+            run = early.runs.get(suite.check.name) if early else None
+            _SuiteProbe(case, suite, report, probed, reasons).examine(run)
         if case.settings.replay and change.functions:
             report.notes.append(python.summary(change.functions, probed, reasons, "outside of the test runner"))
         if case.settings.neighbours and report.recording.calls:
@@ -92,16 +120,16 @@ class _SuiteProbe:
         probed: set[ChangedFunction],
         reasons: dict[ChangedFunction, str],
     ) -> None:
-        self.case, self.suite, self.report = case, suite._replace(important=()), report
+        self.case, self.suite, self.report = case, suite, report
         self.probed, self.reasons = probed, reasons
         self.functions = report.functions
         self.trees = case.runs.ground.trees
         self.reads = suite.check.tool in replays.READING
 
-    def examine(self) -> None:
-        """Run the tests once more with the recorder, then repeat what it recorded."""
+    def examine(self, early: RecordedRun | None) -> None:
+        """Run the tests once more with the recorder, if it was not done, then repeat what it recorded."""
         case, report = self.case, self.report
-        second = SurroundingsProbe(case.run, case.base, case.tree, self.suite, self._extras).record(self.functions)
+        second = _surroundings_probe(case, self.suite).record(self.functions, early)
         if case.settings.second_run:
             report.findings += second.findings
         report.notes += second.notes
@@ -127,12 +155,6 @@ class _SuiteProbe:
         report.findings += probe.findings
         self.probed |= probe.probed
         self.reasons.update(probe.left_out)
-
-    def _extras(
-        self, functions: Sequence[ChangedFunction], env: Mapping[str, str], _order: str = ""
-    ) -> NodeRecordingExtras:
-        tests = [path for path in self.trees.listing(self.case.tree) if protected.is_test(path)]
-        return NodeRecordingExtras(self.trees, self.case.tree, functions, env, tests, self.reads)
 
     def _record_on_base(self, functions: Sequence[ChangedFunction], _tests: Sequence[str]) -> Recording:
         extras = NodeRecordingExtras(self.trees, self.case.base, functions, _SURROUNDINGS, (), self.reads)
