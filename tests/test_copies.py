@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import py_compile
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +15,7 @@ from reflectloop.engine.run.request import NullObserver
 from reflectloop.verification import check_runner
 from support import Repo
 
+_BY_TIME = py_compile.PycInvalidationMode.TIMESTAMP
 CHECK = '[[verify.checks]]\nname = "price"\nkind = "custom"\nrun = ["python", "-c", "import shop; assert shop.PRICE == 10"]\n'
 
 
@@ -66,3 +69,23 @@ def test_an_environment_that_git_does_not_ignore_is_no_part_of_the_change(repo: 
     assert found.error is None
     assert "+++ b/.venv" not in (found.folder / "changes.patch").read_text()
     assert any(".venv/ is not ignored by git" in note for note in found.envelope.warnings)
+
+
+def test_what_python_compiled_is_no_part_of_the_change_unless_it_is_committed(repo: Repo) -> None:
+    repo.write("reflectloop.toml", CHECK)
+    repo.write("shop/__init__.py", "PRICE = 10\n")
+    repo.commit("a shop")
+    repo.write("shop/__init__.py", "PRICE = 10  # euros\n")
+    compiled = py_compile.compile(os.fspath(repo.path / "shop/__init__.py"), invalidation_mode=_BY_TIME)
+    assert compiled is not None
+
+    found = verify(VerifyRequest(repo.path), NullObserver())
+
+    assert found.error is None
+    assert ".pyc" not in (found.folder / "changes.patch").read_text()
+    assert any(note.startswith("shop/__pycache__/: compiled by Python") for note in found.envelope.warnings)
+
+    base = repo.git("rev-parse", "HEAD").strip()
+    repo.git("add", "-f", compiled)
+    repo.commit("a shop with its compiled form")
+    assert verify(VerifyRequest(repo.path, base), NullObserver()).error is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
 from reflectloop.errors import UnsupportedRepository
@@ -26,7 +27,8 @@ def record(project: Project, trees: TreeBuilder, scratch: Path, commit: str, bas
     committed = project.git().line("rev-parse", f"{commit}^{{tree}}")
     tree = trees.laid_over(taken.tree, committed, trees.kept_out(committed))
     tree, warnings = _without_environments(trees, base, tree)
-    return tree, [*taken.warnings, *warnings]
+    tree, more = _without_compiled(trees, [base, committed], tree)
+    return tree, [*taken.warnings, *warnings, *more]
 
 
 def changed_submodule(project: Project, trees: TreeBuilder, scratch: Path, tree: str) -> str | None:
@@ -73,6 +75,18 @@ def _without_environments(trees: TreeBuilder, base: str, head: str) -> tuple[str
     own = {folder: paths for folder, paths in strange.items() if not any(path.startswith(folder) for path in before)}
     warnings = [f"{folder} is not ignored by git; it is left out of the change" for folder in own]
     return trees.laid_over(head, base, [path for paths in own.values() for path in paths]), warnings
+
+
+def _without_compiled(trees: TreeBuilder, known: Sequence[str], head: str) -> tuple[str, list[str]]:
+    """Leave out what Python compiled in the user's folder, if no commit has it: sealed runs compile for themselves."""
+    compiled = [path for path in trees.listing(head) if path.endswith(".pyc") and "__pycache__/" in path]
+    compiled = [path for path in compiled if not any(path in trees.listing(tree) for tree in known)]
+    if not compiled:
+        return head, []
+    folders = list(dict.fromkeys(path.rpartition("/")[0] for path in compiled))
+    more = f" and {len(folders) - 1} more" if len(folders) > 1 else ""
+    warning = f"{folders[0]}/{more}: compiled by Python and not ignored by git; left out of the change"
+    return trees.laid_over(head, known[0], compiled), [warning]
 
 
 def _refuse_leaks(source: Git, names: list[bytes]) -> None:
