@@ -308,7 +308,7 @@ def test_a_workspace_is_removed_only_when_no_sandbox_is_being_built(tree: Repo) 
             assert entry is not None
             second.close()
             remover = threading.Thread(target=workspace_registry.remove, args=[entry])
-            with overlay.copying():
+            with overlay.alone():
                 remover.start()
                 remover.join(0.5)
                 waited = remover.is_alive() and second.folder.exists()

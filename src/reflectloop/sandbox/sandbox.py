@@ -309,7 +309,7 @@ class Box:
                 own_network=tunnel is not None and tunnel.namespaced,
             )
             with self._scoped() as start:
-                with overlay.copying():
+                with overlay.alone():
                     watched = process.SupervisedProcess(
                         wrapped,
                         cwd=spec.cwd,

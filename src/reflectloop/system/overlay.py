@@ -25,15 +25,12 @@ _OPTIONS = "redirect_dir=on,volatile,index=off,metacopy=off,xino=auto"
 _NEEDED = "trusted.overlay.probe"
 _OPAQUE, _REDIRECT = "trusted.overlay.opaque", "trusted.overlay.redirect"
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_PATIENCE_S = 10.0  # with sandboxes that are being built
+_PATIENCE_S = 10.0  # with a sandbox that is being built
 
 
 class _State:
-    entered = False
-    kept_out = False
-    copies = 0  # sandboxes that are being built
-    waiting = 0  # threads that want to remove a mount
-    changed = threading.Condition()
+    entered = kept_out = False
+    turn = threading.Lock()
 
 
 @contextlib.contextmanager
@@ -111,30 +108,17 @@ def unmount(target: Path) -> None:
 
 
 @contextlib.contextmanager
-def copying() -> Iterator[None]:
-    """Let no thread remove a mount meanwhile: bubblewrap copies all mounts, and fails if one disappears."""
-    with _State.changed:
-        _State.changed.wait_for(lambda: not _State.waiting, _PATIENCE_S)
-        _State.copies += 1
+def alone() -> Iterator[None]:
+    """Let one thread at a time build a sandbox or remove a mount.
+
+    bubblewrap reads the table of mounts and then sets each of them, which fails if one disappears meanwhile.
+    """
+    taken = _State.entered and _State.turn.acquire(timeout=_PATIENCE_S)
     try:
         yield
     finally:
-        with _State.changed:
-            _State.copies -= 1
-            _State.changed.notify_all()
-
-
-@contextlib.contextmanager
-def removing() -> Iterator[None]:
-    """Wait for the sandboxes that are being built, and let none be built meanwhile."""
-    with _State.changed:
-        _State.waiting += 1
-        try:
-            _State.changed.wait_for(lambda: not _State.copies, _PATIENCE_S)
-            yield
-        finally:
-            _State.waiting -= 1
-            _State.changed.notify_all()
+        if taken:
+            _State.turn.release()
 
 
 def is_used() -> bool:

@@ -169,21 +169,16 @@ def detach(argv: Sequence[str], output: Path | None = None, content: bytes = b""
     """
     # A long-running engine would collect zombies otherwise.
     _detached[:] = [child for child in _detached if child.poll() is None]
-    with contextlib.ExitStack() as stack:
-        printed = stack.enter_context(open(output or os.devnull, "wb"))
-        if given is None:
-            given = os.memfd_create("content")
-            os.write(given, content)
-            os.lseek(given, 0, os.SEEK_SET)
-        stack.callback(os.close, given)
-        child = subprocess.Popen(
-            argv,
-            stdin=given,
-            stdout=printed,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-            cwd="/",
-        )
+    if given is None:
+        given = os.memfd_create("content")
+        os.write(given, content)
+        os.lseek(given, 0, os.SEEK_SET)
+    try:
+        with open(output or os.devnull, "wb") as printed:
+            null = subprocess.DEVNULL
+            child = subprocess.Popen(argv, stdin=given, stdout=printed, stderr=null, start_new_session=True, cwd="/")
+    finally:
+        os.close(given)
     _detached.append(child)
     return child.pid
 

@@ -40,7 +40,7 @@ class WriteGuard:
 
     def _start(self) -> Conversation:
         wall = bubblewrap.read_only_but(self._writable)
-        with overlay.copying():
+        with overlay.alone():
             shell = Conversation([*wall, executables.need("sh")], env={"PATH": executables.search_path()})
             if overlay.is_used():
                 shell.ask(b"echo\n")

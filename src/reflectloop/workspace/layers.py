@@ -320,7 +320,7 @@ class MountedLayer:
         old = self.upper.parent
         before = None
         if self._number:
-            with overlay.removing():
+            with overlay.alone():
                 before = overlay.detach(self._repo)
         self._number += 1
         for path in (self.upper.parent, self.upper, self.upper.with_name("work")):

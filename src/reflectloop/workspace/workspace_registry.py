@@ -173,7 +173,7 @@ def keep_warm(records: Path, entry: WorkspaceEntry, mark_ns: int, same: tuple[in
 def remove(entry: WorkspaceEntry) -> None:
     """Rename a workspace at once and delete it in the background."""
     renamed = entry.folder.with_name(f"{_REMOVED}{entry.folder.name}-{os.getpid()}")
-    with overlay.removing():
+    with overlay.alone():
         mounted = overlay.detach(entry.folder / "repo")
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             entry.folder.rename(renamed)
@@ -183,7 +183,7 @@ def remove(entry: WorkspaceEntry) -> None:
 
 def destroy(entry: WorkspaceEntry) -> list[Path]:
     """Delete a workspace at once; return the paths that could not be deleted."""
-    with overlay.removing():
+    with overlay.alone():
         overlay.unmount(entry.folder / "repo")
     return [path for path in (entry.folder, entry.engine_dir) if not _destroyed(path)]
 
