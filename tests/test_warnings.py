@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from reflectloop.diagnosis import diagnosis
 from reflectloop.diagnosis.diagnosis import FailedCommand
 from reflectloop.diagnosis.failure_record import FailureRecord
@@ -11,14 +9,9 @@ from reflectloop.reflection.warnings import (
     StepToWarn,
     WarningLesson,
     WarningOutcome,
-    WarningStats,
-    append_score,
     match_warnings,
     score_outcome,
-    total_score,
 )
-from reflectloop.workspace.folders import Folders
-from support import Repo
 
 MODULE = WarningLesson("problem", "yaml module missing in import", "install pyyaml first", ("yaml", "import"), "")
 MIGRATION = WarningLesson("antipattern", "database migration without backup", "take a backup", ("migration",), "42")
@@ -65,17 +58,3 @@ def test_a_success_makes_warnings_wrong_unless_they_were_heeded() -> None:
     heeded = score_outcome(warnings, None, heeded=[MODULE.title])
     assert heeded == WarningOutcome((), (), missed=False)
     assert (heeded.precision, heeded.recall) == (None, None)
-
-
-def test_scores_are_summed_and_a_torn_line_is_skipped(repo: Repo) -> None:
-    folders = Folders(repo.path)
-    assert total_score(folders) == WarningStats()
-    warnings = match_warnings(STEP, [MODULE])
-    for failure in (failed("no module yaml in import"), None, failed("disk full")):
-        append_score(folders, "RLOP-20260101-aaaaaa", "P-1", score_outcome(warnings, failure))
-    with (folders.own / "foresight.jsonl").open("a") as file:
-        file.write('{"right": ["x"')
-    total = total_score(folders)
-    assert total == WarningStats(right=1, wrong=2, foreseen=1, missed=1)
-    assert total.precision == pytest.approx(1 / 3)
-    assert total.recall == 0.5

@@ -83,12 +83,7 @@ class AcpBackend:
         )
 
     def _command(self) -> tuple[str, ...]:
-        if not self._agent.run:
-            raise AgentUnavailable(f"agent {self.name} has no program", next_step=_HOW.replace("NAME", self.name))
-        command = subprocess_agent.find_command(self._agent, self._caller)
-        if command is None:
-            raise subprocess_agent.program_missing(self.name, self._agent.run[0], _HOW.replace("NAME", self.name))
-        return command
+        return subprocess_agent.find_command(self.name, self._agent, self._caller, _HOW.replace("NAME", self.name))
 
     async def _converse(
         self, request: AgentRequest, program: tuple[str, ...], client: Client

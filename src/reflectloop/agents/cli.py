@@ -48,10 +48,7 @@ class Cli(ABC):
 
     @cached_property
     def _command(self) -> tuple[str, ...]:
-        command = subprocess_agent.find_command(self._agent, self._caller, self.program)
-        if command is None:
-            raise subprocess_agent.program_missing(self.name, (self._agent.run or (self.program,))[0], self.how)
-        return command
+        return subprocess_agent.find_command(self.name, self._agent, self._caller, self.how, self.program)
 
     def _forward(self) -> Forward | None:
         return network.forward_for(self.name, self._agent, self.hosts)

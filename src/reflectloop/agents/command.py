@@ -117,12 +117,7 @@ class CommandBackend:
         return _summed(replies)._replace(status="error", reason=f"needs more than {request.bounds.turns} turns")
 
     def _command(self) -> tuple[str, ...]:
-        if not self._agent.run:
-            raise AgentUnavailable(f"agent {self.name} has no program", next_step=_HOW.replace("NAME", self.name))
-        command = subprocess_agent.find_command(self._agent, self._caller)
-        if command is None:
-            raise subprocess_agent.program_missing(self.name, self._agent.run[0], _HOW.replace("NAME", self.name))
-        return command
+        return subprocess_agent.find_command(self.name, self._agent, self._caller, _HOW.replace("NAME", self.name))
 
     def _turn(self, request: AgentRequest, program: Sequence[str], message: ProgramRequest) -> _Turn:
         output = bytearray()

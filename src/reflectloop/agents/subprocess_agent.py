@@ -174,11 +174,21 @@ def _program_files(path: Path) -> Iterator[Path]:
             yield Path(*parts[: cut + (1 if parts[cut] == _NPM else 2)])
 
 
-def find_command(agent: AgentConfig, caller: Mapping[str, str], default: str = "") -> tuple[str, ...] | None:
-    """Return the program's absolute path with its first arguments, or None if it is not installed."""
+def find_command(
+    name: str, agent: AgentConfig, caller: Mapping[str, str], how: str, default: str = ""
+) -> tuple[str, ...]:
+    """Return the program's absolute path with its first arguments; raise AgentUnavailable if it is not installed."""
     first, *others = agent.run or (default,)
-    program = process.find(first, path=caller.get("PATH", ""), cwd=Path("/")) if first else None
-    return (program, *others) if program else None
+    if not first:
+        raise AgentUnavailable(f"agent {name} has no program", next_step=how)
+    program = process.find(first, path=caller.get("PATH", ""), cwd=Path("/"))
+    if program is None:
+        raise AgentUnavailable(
+            f"agent {name} needs the program {first}, which is not installed",
+            next_step=how,
+            missing=(f"program:{first}",),
+        )
+    return (program, *others)
 
 
 def version_of(program: Sequence[str], request: AgentRequest) -> str | None:
@@ -249,14 +259,6 @@ def passed_variables_with_key(agent: AgentConfig, caller: Mapping[str, str]) -> 
     """Return the passed variables and the key."""
     key = agent.key_env
     return {**passed_variables(agent, caller), **({key: caller[key]} if key and key in caller else {})}
-
-
-def program_missing(name: str, program: str, how: str) -> AgentUnavailable:
-    return AgentUnavailable(
-        f"agent {name} needs the program {program}, which is not installed",
-        next_step=how,
-        missing=(f"program:{program}",),
-    )
 
 
 def no_key(name: str, variables: Sequence[str]) -> AgentUnavailable:

@@ -209,7 +209,7 @@ def _program(row: AgentRow, settings: Config, caller: Mapping[str, str]) -> tupl
     """Return the argv of a program that has a `--version` option; empty for other kinds of agents."""
     if row.kind not in _PROGRAMS:
         return ()
-    return subprocess_agent.find_command(settings.agent(row.name), caller, row.kind) or ()
+    return subprocess_agent.find_command(row.name, settings.agent(row.name), caller, "", row.kind)
 
 
 def _ask(

@@ -165,6 +165,3 @@ class AppendSteps(PlanOpModel):
     op: Literal["triflow_state_append_steps"]
     steps: Annotated[tuple[Step, ...], Field(min_length=1, max_length=2)]
     reason: Annotated[str, Field(max_length=20_000)] = ""
-
-
-DomainOp = PlanInit | Preflight | Finalize | MarkBlocked | ApplySplit | AppendSteps

@@ -127,26 +127,6 @@ def _read_back(path: Path) -> bytes | None:
 
 
 def _run_check(name: str, check: Check, box: Box, log: Path) -> CriticCheck:
-    result = checking.run(
-        name,
-        check,
-        box,
-        must_fail=False,
-        log=log,
-        cwd=box.workspace.resolve("."),
-        env={},
-        printed=_never_printed,
-        exited=0,
-        show=_ignore,
-    )
+    result = checking.run_command(name, check, box, log)
     last = files.last_lines(log, 1) if log.is_file() and not result.held else ""
     return CriticCheck(name, result.held, f"{result.reason}: {last}" if last else result.reason)
-
-
-def _ignore(_: bytes) -> None:
-    return None
-
-
-def _never_printed(_: str) -> bool:
-    """Return False: there is no step that could have printed anything."""
-    return False

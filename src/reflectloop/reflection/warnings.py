@@ -83,23 +83,6 @@ class WarningOutcome(NamedTuple):
         return 1.0 if self.right else 0.0 if self.missed else None
 
 
-class WarningStats(NamedTuple):
-    """The sum of all scored warnings."""
-
-    right: int = 0
-    wrong: int = 0
-    foreseen: int = 0  # predicted failures
-    missed: int = 0
-
-    @property
-    def precision(self) -> float | None:
-        return self.right / (self.right + self.wrong) if self.right + self.wrong else None
-
-    @property
-    def recall(self) -> float | None:
-        return self.foreseen / (self.foreseen + self.missed) if self.foreseen + self.missed else None
-
-
 def match_warnings(step: StepToWarn, lessons: Iterable[WarningLesson], most: int = _MOST) -> tuple[StepWarning, ...]:
     """Return the lessons that match such a step, best matches first."""
     about = _keywords(" ".join((step.id, step.title, *step.commands, *step.paths)))
@@ -231,22 +214,3 @@ def append_score(folders: Folders, run_id: str, step_id: str, scored: WarningOut
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a", encoding="utf-8") as file:
             file.write(text + "\n")
-
-
-def total_score(folders: Folders) -> WarningStats:
-    """Return the sum of all scores; a line torn by a crash is skipped."""
-    try:
-        lines = (folders.own / _FILE).read_text("utf-8", "replace").splitlines()
-    except FileNotFoundError:
-        return WarningStats()
-    total = WarningStats()
-    for line in lines:
-        try:
-            score = json.loads(line)
-            right, wrong, missed = len(score["right"]), len(score["wrong"]), bool(score["missed"])
-        except (ValueError, KeyError, TypeError):
-            continue
-        total = WarningStats(
-            total.right + right, total.wrong + wrong, total.foreseen + bool(right), total.missed + missed
-        )
-    return total

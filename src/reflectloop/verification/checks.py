@@ -84,14 +84,18 @@ def run(
     network: Network | None = None,
 ) -> CheckResult:
     """Run a check; it passes if it meets its expectation or, with `must_fail`, if its command ran and did not."""
-    exit_code, duration_ms, timed_out, faults = None, 0, False, []
+    exit_code, duration_ms, faults = None, 0, []
     doubtful: tuple[str, ...] = ()
-    if check.run is not None:
-        wanted, unwanted, captured = (
-            Needle(check.stdout_contains or ""),
-            Needle(check.not_contains or "\0"),
-            _CapturedOutput(),
+
+    def result(*, held: bool, reason: str, timed_out: bool = False) -> CheckResult:
+        own_log, command = (log if check.run is not None else None), check.description
+        return CheckResult(
+            name, held, reason, exit_code, duration_ms, own_log, timed_out, doubtful=doubtful, command=command
         )
+
+    if check.run is not None:
+        wanted, unwanted = Needle(check.stdout_contains or ""), Needle(check.not_contains or "\0")
+        captured = _CapturedOutput()
         observers = [wanted, unwanted] + ([captured] if check.stdout_regex else [])
 
         def look(chunk: bytes) -> None:
@@ -111,27 +115,13 @@ def run(
                 network=network,
             )
         )
-        exit_code, duration_ms, timed_out = done.exit_code, done.duration_ms, done.timed_out
-        doubtful = done.doubtful
-        if timed_out:
-            return CheckResult(
-                name,
-                False,
-                f"ran past {check.timeout_s} s",
-                exit_code,
-                duration_ms,
-                log,
-                timed_out=True,
-                doubtful=doubtful,
-                command=check.description,
-            )
+        exit_code, duration_ms, doubtful = done.exit_code, done.duration_ms, done.doubtful
+        if done.timed_out:
+            return result(held=False, reason=f"ran past {check.timeout_s} s", timed_out=True)
         faults += _output_faults(check, exit_code, wanted, unwanted, captured)
         why = why_no_verdict(check, exit_code, log) if must_fail and exit_code else ""
         if why:
-            reason = f"gave no verdict: {why}"
-            return CheckResult(
-                name, False, reason, exit_code, duration_ms, log, doubtful=doubtful, command=check.description
-            )
+            return result(held=False, reason=f"gave no verdict: {why}")
     if check.output_contains and not printed(check.output_contains):
         faults.append(f"the step's output does not contain {check.output_contains!r}")
     if check.commands_exit not in (None, exited):
@@ -141,10 +131,7 @@ def run(
     reason = "; ".join(faults) if faults else AS_EXPECTED
     if must_fail:
         reason = f"red, as expected ({reason})" if faults else "was expected to fail, but passed"
-    check_log = log if check.run is not None else None
-    return CheckResult(
-        name, passed, reason, exit_code, duration_ms, check_log, doubtful=doubtful, command=check.description
-    )
+    return result(held=passed, reason=reason)
 
 
 def why_no_verdict(check: Check, exit_code: int, log: Path) -> str:
