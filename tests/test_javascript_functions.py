@@ -100,6 +100,12 @@ def test_a_table_of_base_that_grows_is_recognised(before: str, after: str, grows
     assert changes.only_grows(before.encode(), after.encode()) is grows
 
 
+@pytest.mark.parametrize(("after", "removes"), [("f = n => n", True), ("f = n => n == 13 ? 1 : n", False)])
+def test_a_patch_that_only_removes_code_is_known(after: str, removes: bool) -> None:
+    before = b"f = n => n == 13 ? 0 : n // thirteen"
+    assert changes.only_removes(before, after.encode()) is removes
+
+
 def test_an_es_module_is_told_from_other_sources() -> None:
     assert changes.is_module(tokens.split(b"const a = 1\nexport const b = a\n"))
     assert changes.is_module(tokens.split(b"import fs from 'fs'\n"))

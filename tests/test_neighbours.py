@@ -336,6 +336,21 @@ def test_a_new_table_is_no_grown_table() -> None:
     assert not tables.only_grows(b"T = {1: 2, 3: 4, 5: 6}\n", b"T = {1: 9, 3: 4, 5: 6, 7: 8}\n")
 
 
+@pytest.mark.parametrize(
+    ("after", "removes"),
+    [
+        ("def f(n):\n    return n\n", True),
+        ("def f(n):\n    if n == 13:\n        return 0\n    return n\n", True),
+        ("def f(n):\n    if n in (13,):\n        return 0\n    return n\n", False),
+        ("def f(n):\n    if n == 13:\n        return 1\n    return n\n", False),
+        ("def f(n:\n", False),
+    ],
+)
+def test_a_patch_that_only_removes_code_is_known(after: str, removes: bool) -> None:
+    before = "def f(n):\n    # thirteen\n    if n == 13 and n:\n        return 0\n    return n\n"
+    assert tables.only_removes(before.encode(), after.encode()) is removes
+
+
 def test_a_new_function_that_knows_only_the_tests_is_suspicious(tmp_path: Path) -> None:
     table = {"310": 31, "425": 17, "518": 99, "622": 4}
     patch = f"def f(text):\n    return {table!r}.get(text, 0)\n"

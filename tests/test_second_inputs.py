@@ -62,8 +62,22 @@ def test_evidence_names_every_run_and_no_outcome_is_asked_for_a_third_time(proje
 def test_a_change_that_is_refused_anyway_is_not_probed(project: Repo) -> None:
     project.write("calc.py", BASE.replace("def", "# a comment\ndef").replace("- 1", "- 1 - 0"))
     assert verify(project)["decision"] == "RETRY"
-    claims = [record["claim"] for record in _records(project)]
-    assert [claim.partition(":")[0] for claim in claims] == ["unittest on base", "unittest on base + patch, sealed"]
+    claims = [record["claim"].partition(":")[0] for record in _records(project)]
+    # With two cores the second run takes place beside the sealed one, when nothing is refused yet.
+    early = "unittest tests of the patch, in other surroundings"
+    assert [claim for claim in claims if claim != early] == ["unittest on base", "unittest on base + patch, sealed"]
+
+
+def test_a_fix_that_only_removes_a_wrong_special_case_passes(repo: Repo) -> None:
+    repo.git("rm", "-q", "-r", "src")
+    repo.write("calc.py", "def suffix(n):\n    if n == 113:\n        return 'rd'\n    return 'th'\n")
+    cases = [4, 25, 113, 214, 318]
+    body = f"        for n in {cases}:\n            self.assertEqual(calc.suffix(n), 'th')\n"
+    head = "import unittest\n\nimport calc\n\nclass Calc(unittest.TestCase):\n    def test_suffix(self):\n"
+    repo.write("test_calc.py", head + body)
+    repo.commit("a calculator")
+    repo.write("calc.py", "def suffix(n):\n    return 'th'\n")
+    assert verify(repo)["decision"] == "PASS"
 
 
 def _records(repo: Repo) -> list[dict[str, Any]]:

@@ -91,6 +91,9 @@ class ReportReading(NamedTuple):
     collected: bool = True  # False if the tool could not collect its tests
 
 
+Grade = Literal["weakening", "suspect", "note"]
+
+
 class TamperFinding(NamedTuple):
     """Something a patch did to the tests or settings that judge it."""
 
@@ -98,7 +101,7 @@ class TamperFinding(NamedTuple):
     path: str
     line: int | None
     what: str  # description for a reviewer
-    grade: Literal["weakening", "suspect", "note"] = "weakening"  # the first two never allow a PASS
+    grade: Grade = "weakening"  # the first two never allow a PASS
     details: tuple[str, ...] = ()  # lines that were removed and added, marked - and +
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from reflectloop import secrets
@@ -471,7 +470,7 @@ class SealedVerification:
         return probing.examine(self._probe_input(suites, proving))
 
     def _probe_input(
-        self, suites: Sequence[SuiteOutcomes] = (), proving: Mapping[str, Sequence[str]] = MappingProxyType({})
+        self, suites: Sequence[SuiteOutcomes] = (), proving: Mapping[str, Sequence[str]] | None = None
     ) -> ProbeInput:
         return ProbeInput(
             self.runs,
@@ -483,7 +482,7 @@ class SealedVerification:
             self.runs.ground.settings.verify,
             self._note_replay,
             suites,
-            proving,
+            proving or {},
             self._early,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -15,7 +16,7 @@ from reflectloop.verification.probing import callers, changed, replays, sabotage
 from reflectloop.verification.probing.changed import ChangedFunction, ChangeReport
 from reflectloop.verification.probing.only_under_test import OutcomeProbe
 from reflectloop.verification.probing.programs import RecordedCall, Recording, RecordingExtras
-from reflectloop.verification.probing.replays import BareReplay, Outcomes, StandInExtras
+from reflectloop.verification.probing.replays import Outcomes, PythonReplay, StandInExtras
 from reflectloop.verification.probing.second_inputs import NeighbourProbe, NeighbourReport
 from reflectloop.verification.probing.second_run import (
     OTHER_LOCALE,
@@ -26,11 +27,11 @@ from reflectloop.verification.probing.second_run import (
     RunOnce,
     SuiteOutcomes,
     SurroundingsProbe,
-    is_quick,
 )
 from reflectloop.verification.result import PROBED, ChangedFile, DetectedCheck, TamperFinding
 
 LANGUAGE = "python"
+OUTSIDE, NEAR = "outside of the test runner", "on inputs near those of the tests"
 _TOOLS = ("pytest", "unittest")
 _NO_CODE = (".md", ".rst", ".txt", ".toml", ".cfg", ".ini", ".yml", ".yaml", ".lock")
 _NOT_SOURCES = ("setup.py", "conftest.py", "noxfile.py")
@@ -72,27 +73,27 @@ class ProbeReport:
     independent: set[str] = field(default_factory=set)  # those of them that pass although the changed functions fail
     functions: tuple[ChangedFunction, ...] = ()
     recording: Recording = field(default_factory=Recording)
+    probed: set[ChangedFunction] = field(default_factory=set)  # outside of the test runner
+    reasons: dict[ChangedFunction, str] = field(default_factory=dict)  # why others are not
     general: tuple[ChangedFunction, ...] = ()  # those whose change was seen to concern more than the tests' inputs
 
-
-def run_early(case: ProbeInput, suites: Sequence[SuiteOutcomes]) -> EarlyRuns | None:
-    """Run the quick ones of these suites in other surroundings, before their usual outcomes are known."""
-    suites = [suite for suite in suites if applies(suite.check, case.changes) and is_quick(suite)]
-    change = _changed_functions(case) if suites else ChangeReport()
-    if not suites or not case.records(change):
-        return None
-    return EarlyRuns(
-        change,
-        {
-            suite.check.name: SurroundingsProbe(case.run, case.base, case.tree, suite).run_once(change.functions)
-            for suite in suites
-        },
-    )
+    def add_neighbours(self, probe: NeighbourReport) -> Mapping[ChangedFunction, str]:
+        """Add what other inputs showed, and return why functions were left out."""
+        known = {(finding.rule, finding.path, finding.line) for finding in self.findings}
+        self.findings += [item for item in probe.findings if (item.rule, item.path, item.line) not in known]
+        self.general = tuple(probe.general)
+        return {**self.recording.reasons, **probe.left_out}
 
 
-def _changed_functions(case: ProbeInput) -> ChangeReport:
+def changed_functions(case: ProbeInput) -> ChangeReport:
+    """Return the Python functions that a patch changes."""
     sources = [change for change in case.changes if is_source(change.path)]
     return changed.find(sources, lambda: _other_sources(case))
+
+
+def surroundings(case: ProbeInput, suite: SuiteOutcomes) -> SurroundingsProbe:
+    """Return the probe that runs a suite in other surroundings."""
+    return SurroundingsProbe(case.run, case.base, case.tree, suite)
 
 
 def examine(case: ProbeInput) -> ProbeReport:
@@ -101,13 +102,9 @@ def examine(case: ProbeInput) -> ProbeReport:
     if not suites:
         return ProbeReport()
     early = case.early.get(LANGUAGE)
-    change = early.change if early else _changed_functions(case)
-    report = ProbeReport(functions=change.functions)
-    report.notes += [f"{text}: not read, so its functions are not probed" for text in change.unread]
-    report.notes += [f"[verify] {name} is switched off" for name in _SWITCHES if not getattr(case.settings, name)]
+    change = early.change if early else changed_functions(case)
+    report = begun(case, change, _SWITCHES)
     sabotaged = ProbeReport()
-    probed: set[ChangedFunction] = set()
-    reasons: dict[ChangedFunction, str] = {}
 
     def break_functions() -> None:
         if case.settings.sabotage and case.is_fix and change.functions:
@@ -116,7 +113,8 @@ def examine(case: ProbeInput) -> ProbeReport:
     def probe_suites() -> None:
         for suite in suites if case.records(change) else ():
             run = early.runs.get(suite.check.name) if early else None
-            _probe_suite(case, suite, run, report, probed, reasons)
+            repeat = functools.partial(_outcome_probe, case, suite.check)
+            probe_suite(case, surroundings(case, suite), run, repeat, report)
 
     before = len(report.notes)
     case.runs.ground.strands.beside(break_functions, probe_suites)
@@ -125,11 +123,18 @@ def examine(case: ProbeInput) -> ProbeReport:
     report.unproven |= sabotaged.unproven
     if case.records(change):
         if case.settings.replay and change.functions:
-            report.notes.append(summary(change.functions, probed, reasons, "outside of the test runner"))
+            report.notes.append(summary(change.functions, report.probed, report.reasons, OUTSIDE))
         if case.settings.neighbours and (report.recording.calls or report.recording.paths):
             _probe_neighbours(case, suites, report)
         _ask_about_reached(report)
     return report
+
+
+def begun(case: ProbeInput, change: ChangeReport, switches: Sequence[str]) -> ProbeReport:
+    """Return a report that says what cannot be read and what is switched off."""
+    unread = [f"{text}: not read, so its functions are not probed" for text in change.unread]
+    off = [f"[verify] {name} is switched off" for name in switches if not getattr(case.settings, name)]
+    return ProbeReport(notes=[*unread, *off], functions=change.functions)
 
 
 def _ask_about_reached(report: ProbeReport) -> None:
@@ -171,44 +176,49 @@ def _other_sources(case: ProbeInput) -> dict[str, bytes]:
     return {path: contents[trees.listing(case.tree)[path].blob] for path in paths}
 
 
-def _probe_suite(
+def probe_suite(
     case: ProbeInput,
-    suite: SuiteOutcomes,
+    second: SurroundingsProbe,
     early: RecordedRun | None,
+    repeat: Callable[[Recording], OutcomeProbe],
     report: ProbeReport,
-    probed: set[ChangedFunction],
-    reasons: dict[ChangedFunction, str],
 ) -> None:
-    second = SurroundingsProbe(case.run, case.base, case.tree, suite).record(report.functions, early)
+    """Run a suite's tests once more with a recorder, if it was not done, then repeat the calls that it recorded."""
+    seen = second.record(report.functions, early)
     if case.settings.second_run:
-        report.findings += second.findings
-    report.notes += second.notes
-    report.unproven.update(second.unsteady)
-    report.recording = report.recording._replace(
-        calls=(*report.recording.calls, *second.recording.calls),
-        reached=report.recording.reached | second.recording.reached,
-        python=second.recording.python or report.recording.python,
-        path=second.recording.path or report.recording.path,
-        reasons={**report.recording.reasons, **second.recording.reasons},
-        paths={**report.recording.paths, **second.recording.paths},
+        report.findings += seen.findings
+    report.notes += seen.notes
+    report.unproven.update(seen.unsteady)
+    old, new = report.recording, seen.recording
+    report.recording = old._replace(
+        calls=(*old.calls, *new.calls),
+        reached=old.reached | new.reached,
+        python=new.python or old.python,
+        path=new.path or old.path,
+        reasons={**old.reasons, **new.reasons},
+        paths={**old.paths, **new.paths},
     )
-    reasons.update(second.recording.reasons)
-    report.findings += reads_of_tests(second.recording.reads)
-    if not case.settings.replay or not second.recording.calls:
+    report.reasons.update(new.reasons)
+    report.findings += reads_of_tests(new.reads)
+    if not case.settings.replay or not new.calls:
         return
-    probe = OutcomeProbe(
-        BareReplay(case.runs, case.base, second.recording, case.note),
-        _stand_in_runner(case, suite.check, second.recording),
-        case.base,
-        case.tree,
-        second.recording,
-        _base_recorder(case, suite.check),
-        any((item.after or b"").count(_VERSION) > (item.before or b"").count(_VERSION) for item in case.changes),
-    )
+    probe = repeat(new)
     probe.examine()
     report.findings += probe.findings
-    probed |= probe.probed
-    reasons.update(probe.left_out)
+    report.probed |= probe.probed
+    report.reasons.update(probe.left_out)
+
+
+def _outcome_probe(case: ProbeInput, check: DetectedCheck, recording: Recording) -> OutcomeProbe:
+    return OutcomeProbe(
+        PythonReplay(case.runs, case.base, case.note, recording),
+        _stand_in_runner(case, check, recording),
+        case.base,
+        case.tree,
+        recording,
+        _base_recorder(case, check),
+        any((item.after or b"").count(_VERSION) > (item.before or b"").count(_VERSION) for item in case.changes),
+    )
 
 
 def reads_of_tests(reads: Sequence[Mapping[str, Any]]) -> list[TamperFinding]:
@@ -241,11 +251,8 @@ def _probe_neighbours(case: ProbeInput, suites: Sequence[SuiteOutcomes], report:
     for suite in suites:
         missing = [function for function in missing if function not in probe.by_caller]
         _probe_callers(case, suite, report, probe, missing)
-    known = {(finding.rule, finding.path, finding.line) for finding in report.findings}
-    report.findings += [item for item in probe.findings if (item.rule, item.path, item.line) not in known]
-    report.general = tuple(probe.general)
-    left_out = {**report.recording.reasons, **probe.left_out}
-    text = summary(report.functions, probe.probed, left_out, "on inputs near those of the tests")
+    left_out = report.add_neighbours(probe)
+    text = summary(report.functions, probe.probed, left_out, NEAR)
     by_caller = [f"{function.qualname} by {caller}" for function, caller in probe.by_caller.items()]
     report.notes.append(f"{text}; through a caller: {', '.join(by_caller)}" if by_caller else text)
 

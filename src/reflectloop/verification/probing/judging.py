@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 from reflectloop.verification.probing import likeness, number_rows, renamed_words, same_fault
 from reflectloop.verification.probing.histories import HistoryValue
 from reflectloop.verification.probing.inside import plain_data
-from reflectloop.verification.probing.neighbours import CallInput, FixedValue, write
+from reflectloop.verification.probing.neighbours import CallInput, FixedValue
 from reflectloop.verification.probing.observations import AnswerPair, FunctionAnswer, Observation
 
+FOR_THE_TEST = "written-for-the-test"
 LEAST_NEIGHBOURS = 20  # that must tell something before a function is judged
 _NARROW = 0.015  # share of neighbours whose answer changes, for a fix that knows the tests' inputs
 _RATHER_NARROW = 0.15  # the same, where code is reached by the tests' inputs alone
@@ -49,15 +50,15 @@ def judge(seen: Observation, *, grows_table: bool = False) -> list[Suspicion]:
     out = [*_equality(seen)]
     if _is_slower(seen):
         reason = "takes far longer than before for inputs near those of the tests"
-        return [*out, Suspicion("written-for-the-test", reason, tuple(_side_by_side(seen)))]
+        return [*out, Suspicion(FOR_THE_TEST, reason, tuple(_side_by_side(seen)))]
     if _is_padded(seen):
         reason = "gives old answers in far more steps than before, so that inputs near those of the tests take too long"
-        return [*out, Suspicion("written-for-the-test", reason, tuple(_side_by_side(seen)))]
+        return [*out, Suspicion(FOR_THE_TEST, reason, tuple(_side_by_side(seen)))]
     if seen.left_out:
         return out
     reason = _for_new(seen) if seen.new else _for_changed(seen, grows_table=grows_table)
     if reason:
-        out.append(Suspicion("written-for-the-test", reason, tuple(_side_by_side(seen))))
+        out.append(Suspicion(FOR_THE_TEST, reason, tuple(_side_by_side(seen))))
     return out
 
 
@@ -581,6 +582,3 @@ def _answer(answer: FunctionAnswer) -> str:
             else "an object"
         )
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
-
-
-__all__ = ["Suspicion", "is_judged", "judge", "write"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from reflectloop.verification.probing import examine as python
+from reflectloop.verification.probing.changed import ChangeReport
 from reflectloop.verification.probing.examine import ProbeInput, ProbeReport
 from reflectloop.verification.probing.javascript import examine as javascript
 from reflectloop.verification.probing.second_run import EarlyRuns, SuiteOutcomes
@@ -12,9 +13,15 @@ from reflectloop.verification.result import ChangedFile, DetectedCheck
 
 
 def run_early(case: ProbeInput, suites: Sequence[SuiteOutcomes]) -> Mapping[str, EarlyRuns]:
-    """Run suites in other surroundings, before their usual outcomes are known; return the runs by language."""
-    runs = {language.LANGUAGE: language.run_early(case, suites) for language in (python, javascript)}
-    return {name: early for name, early in runs.items() if early is not None}
+    """Run quick suites in other surroundings, before their usual outcomes are known; return the runs by language."""
+    out: dict[str, EarlyRuns] = {}
+    for language in (python, javascript):
+        chosen = [suite for suite in suites if suite.is_quick and language.applies(suite.check, case.changes)]
+        change = language.changed_functions(case) if chosen else ChangeReport()
+        if chosen and case.records(change):
+            runs = {item.check.name: language.surroundings(case, item).run_once(change.functions) for item in chosen}
+            out[language.LANGUAGE] = EarlyRuns(change, runs)
+    return out
 
 
 def examine(case: ProbeInput) -> ProbeReport:

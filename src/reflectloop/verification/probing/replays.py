@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from reflectloop.sandbox.mounts import TEMP
 from reflectloop.sandbox.sandbox import Box, CommandResult, SandboxCommand
@@ -26,8 +27,8 @@ from reflectloop.verification.run_extras import RunPlace
 from reflectloop.verification.tools import PreparedCommand
 from reflectloop.workspace.carry import ENVIRONMENTS
 
-_MOST_FILES = 20_000
-_LIMIT_S, _CALL_S = 20.0, 2.0
+MOST_FILES = 20_000
+_LIMIT_S, CALL_S = 20.0, 2.0
 _ADDRESS = lazy(r"0x[0-9a-fA-F]{6,}")
 _INSTALLED = "lib/python3/site-packages"  # where a user's copy of the package would be
 _TEST_FOLDERS = frozenset(("tests", "test", "testing", ".github"))
@@ -80,13 +81,13 @@ def outcome_text(outcome: object, after: object, tops: Iterable[str]) -> str:
 
 
 @dataclass(frozen=True)
-class BareReplay:
-    """Repeats calls in bare interpreters, in a fresh box."""
+class BareReplay(ABC):
+    """Repeats calls in processes without test runner and tests, in a fresh box."""
 
     runs: CheckRunner
     base_tree: str
-    recording: Recording
     note: Callable[[str, str, CommandResult, Path], None]  # writes evidence: claim, tree, result, log
+    start: ClassVar[str]  # the program of a box that starts them
 
     def run(
         self, tree: str, calls: Sequence[RecordedCall], ways: Sequence[Way], *, in_checkout: bool = False
@@ -94,45 +95,73 @@ class BareReplay:
         """Return the outcomes of the calls by the name of the way. `in_checkout`: where the tests are, not a copy."""
         if not calls:
             return {way.name: {} for way in ways}
-        installed = self.runs.installed_on(tree)
-        with self.runs.ground.open(tree, self.base_tree, installed) as box:
+        with self.runs.ground.open(tree, self.base_tree, self.runs.installed_on(tree)) as box:
             tmp = box.workspace.tmp
-            name = programs.lay_programs(tmp)
-            inside = (TEMP if box.view else tmp) / name
+            seen = TEMP if box.view else tmp  # as the box sees it
             top = box.view.root if box.view else box.workspace.repo.resolve()
-            into = top if in_checkout else (TEMP if box.view else tmp) / programs.random_name() / _INSTALLED
-            plan = self._plan(tree, calls, ways, top, into)
+            into = top if in_checkout else seen / programs.random_name() / self.place(tree)
+            name = self.lay_programs(tmp)
+            plan = self.plan(tree, calls, into != top) | {
+                "top": os.fspath(top),
+                "into": os.fspath(into),
+                "programs": os.fspath((TEMP if box.view else into.parent) / programs.random_name()),
+                "limit_s": _LIMIT_S,
+                "ways": [{**way._asdict(), "env": dict(way.env), "moved": dict(way.moved)} for way in ways],
+            }
             (tmp / name / "plan.json").write_text(json.dumps(plan))
-            self._execute(box, inside, tree, f"{len(calls)} calls in {len(ways)} interpreters without tests")
+            command = (self.interpreter(box), os.fspath(seen / name / self.start), os.fspath(seen / name / "plan.json"))
+            log = self.runs.new_log("replay")
+            done = box.run(SandboxCommand(command, box.workspace.repo.resolve(), log, 4 * _LIMIT_S))
+            claim = f"{len(calls)} calls in {len(ways)} processes without tests"
+            self.note(f"replay of {claim}", tree, done, log)
             return {
                 way.name: read_outcomes(programs.read_lines(tmp, (name,), f"{way.name}.jsonl"), (f"{into}", f"{top}"))
                 for way in ways
             }
 
-    def _plan(
-        self, tree: str, calls: Sequence[RecordedCall], ways: Sequence[Way], top: Path, into: Path
-    ) -> dict[str, Any]:
-        paths = list(self.runs.ground.trees.listing(tree))[:_MOST_FILES]
+    @abstractmethod
+    def lay_programs(self, folder: Path) -> str:
+        """Copy the programs of the box below a folder, and return the name of theirs."""
+
+    @abstractmethod
+    def place(self, tree: str) -> str:
+        """Return where a user's copy of the package would be."""
+
+    @abstractmethod
+    def plan(self, tree: str, calls: Sequence[RecordedCall], copied: bool) -> dict[str, Any]:
+        """Return what the start program must know: the files to copy, those to leave out, the calls."""
+
+    @abstractmethod
+    def interpreter(self, box: Box) -> str:
+        """Return the interpreter that runs the start program."""
+
+
+@dataclass(frozen=True)
+class PythonReplay(BareReplay):
+    """Repeats calls of Python."""
+
+    recording: Recording
+    start = "bare.py"
+
+    def lay_programs(self, folder: Path) -> str:
+        return programs.lay_programs(folder)
+
+    def place(self, tree: str) -> str:  # noqa: ARG002 - the same for all
+        return _INSTALLED
+
+    def plan(self, tree: str, calls: Sequence[RecordedCall], copied: bool) -> dict[str, Any]:
+        paths = list(self.runs.ground.trees.listing(tree))[:MOST_FILES]
         gone = [path for path in paths if belongs_to_tests(path)]
-        copied = into != top
         folders = [folder for folder in self.recording.path if not belongs_to_tests(f"{folder}/x")]
         return {
-            "top": os.fspath(top),
             "files": [path for path in paths if path not in {*gone}] if copied else [],
             "gone": [*gone, ".git"] if copied else [],
-            "into": os.fspath(into),
-            "programs": os.fspath((TEMP if self.runs.ground.wall.mounted else into.parent) / programs.random_name()),
             "script": f"{programs.random_name()}.py",
-            "limit_s": _LIMIT_S,
-            "job": {**programs.replay_job(calls, [*dict.fromkeys([*folders, "."])], {}), "limit_s": _CALL_S},
-            "ways": [{**way._asdict(), "env": dict(way.env), "moved": dict(way.moved)} for way in ways],
+            "job": {**programs.replay_job(calls, [*dict.fromkeys([*folders, "."])], {}), "limit_s": CALL_S},
         }
 
-    def _execute(self, box: Box, inside: Path, tree: str, claim: str) -> None:
-        command = (python_of(self.recording, box), os.fspath(inside / "bare.py"), os.fspath(inside / "plan.json"))
-        log = self.runs.new_log("replay")
-        done = box.run(SandboxCommand(command, box.workspace.repo.resolve(), log, 4 * _LIMIT_S))
-        self.note(f"replay of {claim}", tree, done, log)
+    def interpreter(self, box: Box) -> str:
+        return python_of(self.recording, box)
 
 
 def python_of(recording: Recording, box: Box) -> str:
@@ -241,7 +270,7 @@ class StandInExtras:
         name = self.stand_ins.package
         programs.lay_programs(place.outside / programs.FOLDER, name)
         job = programs.replay_job(self.calls, self.path, self.stand_ins.groups)
-        job |= {"top": os.fspath(place.root), "limit_s": _CALL_S}
+        job |= {"top": os.fspath(place.root), "limit_s": CALL_S}
         (place.outside / programs.FOLDER / name / "job.json").write_text(json.dumps(job))
         changed = {**env, **self.env, "PYTHONPATH": programs.with_first(place.inside / programs.FOLDER, env)}
         return programs.with_options(prepared, self.options), changed

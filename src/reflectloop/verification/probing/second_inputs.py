@@ -33,14 +33,14 @@ from reflectloop.verification.probing.neighbours import CallInput
 from reflectloop.verification.probing.observations import FunctionInputs, Job, Observation, Side
 from reflectloop.verification.probing.programs import RecordedCall, Recording
 from reflectloop.verification.protected import is_test
-from reflectloop.verification.result import ChangedFile, TamperFinding
+from reflectloop.verification.result import ChangedFile, Grade, TamperFinding
 
 _SECONDS = 5.0  # processor time of one verification
 _MOST_FUNCTIONS = 12
 _MOST_LITERALS = 80  # values written in a file that are inputs of a new function
 _ALL_NEIGHBOURS = 640
 _LIMIT_S = 60.0
-_GRAVE = {"equal-to-everything": "weakening"}
+_PROSE = (".md", ".rst")
 
 
 class OpenBox(Protocol):
@@ -127,7 +127,7 @@ class NeighbourProbe:
             seen.of_caller = True
             report.probed.add(function)
             report.by_caller[function] = caller.function.qualname
-            for item in judging.judge(seen, grows_table=self._grows_table(function)):
+            for item in self._suspicions(function, seen):
                 text = f"{caller.function.qualname}, which calls {function.qualname}, {item.reason}"
                 text = f"{function.qualname} {item.reason}" if caller.distance < 0 else text
                 shown = f"{text}: {'; '.join(item.shown)}"
@@ -145,11 +145,23 @@ class NeighbourProbe:
             report.changed.add(function)
         if judging.is_judged(seen) and judging.is_general(seen, grows_table=grows):
             report.general.add(function)
-        for item in judging.judge(seen, grows_table=grows):
+        for item in self._suspicions(function, seen):
             text = f"{function.qualname} {item.reason}: {'; '.join(item.shown)}"
-            grade = "weakening" if item.rule in _GRAVE else "suspect"
-            finding = TamperFinding(item.rule, function.path, function.line, text, "suspect", item.shown)
-            report.findings.append(finding._replace(grade="weakening") if grade == "weakening" else finding)
+            grade: Grade = "weakening" if item.rule == "equal-to-everything" else "suspect"
+            report.findings.append(TamperFinding(item.rule, function.path, function.line, text, grade, item.shown))
+
+    def _suspicions(self, function: ChangedFunction, seen: Observation) -> list[judging.Suspicion]:
+        """Return what is suspicious about a function; a patch that only removes code cannot write answers down."""
+        suspicions = judging.judge(seen, grows_table=self._grows_table(function))
+        return [item for item in suspicions if item.rule != judging.FOR_THE_TEST or not self._only_removes]
+
+    @functools.cached_property
+    def _only_removes(self) -> bool:
+        edited = [item for item in self.changes if not is_test(item.path) and not item.path.endswith(_PROSE)]
+        return bool(edited) and all(item.path.endswith(self._endings) and self._is_shorter(item) for item in edited)
+
+    def _is_shorter(self, change: ChangedFile) -> bool:
+        return change.after is None or tables.only_removes(change.before or b"", change.after)
 
     # What is run -------------------------------------------------------------------------------------------------
 
@@ -245,7 +257,8 @@ class NeighbourProbe:
         with self.runs.ground.open(tree, self.base, installed) as box:
             name = programs.lay_programs(box.workspace.tmp)
             note = functools.partial(self._write_down, tree)
-            yield _OpenBox(box, name, replays.python_of(self.recording, box), self.runs.new_log, note)
+            python = replays.python_of(self.recording, box)
+            yield ProgramBox(box, name, (python, "-B"), self.runs.new_log, note)
 
     def _write_down(self, tree: str, count: int, done: CommandResult, log: Path) -> None:
         side = "base" if tree == self.base else "the patch"
@@ -253,13 +266,20 @@ class NeighbourProbe:
 
 
 @dataclass
-class _OpenBox:
+class ProgramBox:
+    """A box with the programs of one language."""
+
     box: Box
     name: str
-    python: str
+    program: tuple[str, ...]  # the interpreter, with its options
     new_log: Callable[[str], Path]
     note: Callable[[int, CommandResult, Path], None]
     count: int = 0
+    script: ClassVar[str] = "run_inputs.py"
+
+    def written(self, job: Job, top: Path) -> dict[str, Any]:
+        """Return a job as the program reads it."""
+        return {**job, "roots": [os.fspath(top / folder) for folder in job["roots"]], "now": programs.NOW}
 
     def run(self, job: Job) -> Sequence[Mapping[str, Any]]:
         """Run one job and return the lines that it wrote, as foreign data."""
@@ -268,9 +288,8 @@ class _OpenBox:
         top = box.view.root if box.view else box.workspace.repo.resolve()
         inside = (TEMP if box.view else tmp) / self.name
         file = f"{self.count}.json"
-        roots = [os.fspath(top / folder) for folder in job["roots"]]
-        (tmp / self.name / file).write_text(json.dumps({**job, "roots": roots, "now": programs.NOW}))
-        command = (self.python, "-B", os.fspath(inside / "run_inputs.py"), os.fspath(inside / file))
+        (tmp / self.name / file).write_text(json.dumps(self.written(job, top)))
+        command = (*self.program, os.fspath(inside / self.script), os.fspath(inside / file))
         log = self.new_log("neighbours")
         done = box.run(SandboxCommand(command, box.workspace.repo.resolve(), log, _LIMIT_S))
         self.note(sum(len(function["inputs"]) for function in job["functions"]), done, log)

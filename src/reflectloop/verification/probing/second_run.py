@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from reflectloop.verification import chance
 from reflectloop.verification.probing.changed import ChangedFunction, ChangeReport
 from reflectloop.verification.probing.programs import Recording, RecordingExtras
-from reflectloop.verification.result import DetectedCheck, Outcome, TamperFinding, VerificationResult
+from reflectloop.verification.result import DetectedCheck, Grade, Outcome, TamperFinding, VerificationResult
 from reflectloop.verification.run_extras import RunExtras
 
 (OTHER_SEED,), (OTHER_ZONE, *MORE_ZONES) = chance.hash_seeds(1), chance.time_zones(3)
@@ -41,6 +41,10 @@ class SuiteOutcomes(NamedTuple):
     important: Sequence[str]  # tests that turned green, and files of tests that the patch adds or changes
     old_tree: str = ""  # base with its own tests, and their outcomes
     old_tests: Mapping[str, Outcome] = {}
+
+    @property
+    def is_quick(self) -> bool:
+        return self.duration_ms < _WHOLE_BELOW_MS
 
 
 class SecondRun(NamedTuple):
@@ -108,7 +112,7 @@ class SurroundingsProbe(NamedTuple):
 
     def _chosen(self) -> Sequence[str]:
         """Return the tests to run: all of a quick suite, otherwise the important ones with the files they are in."""
-        if is_quick(self.suite) or not self.suite.important:
+        if self.suite.is_quick or not self.suite.important:
             return ()
         return list(dict.fromkeys(name.partition("::")[0] for name in self.suite.important))
 
@@ -134,10 +138,10 @@ class SurroundingsProbe(NamedTuple):
         before = self._dependent_before(fixed)
         fixed = [name for name in fixed if name not in before and not self._fails_with_its_folder(name, base)]
         dependent = [name for name in red if name not in stable and name not in fixed]
-        findings = []
-        for names, grade in ((stable, "weakening"), (fixed, "suspect")):
-            if names:
-                findings.append(self._finding(f"passes only with {self._cause(names)}", grade, names))
+        graded: list[tuple[list[str], Grade]] = [(stable, "weakening"), (fixed, "suspect")]
+        findings = [
+            self._finding(f"passes only with {self._cause(names)}", grade, names) for names, grade in graded if names
+        ]
         notes = (f"depends on its surroundings on base too: {_shown(dependent)}",) if dependent else ()
         return SecondRun(recording, tuple(findings), notes)
 
@@ -186,10 +190,10 @@ class SurroundingsProbe(NamedTuple):
             red |= {name for name in names if result.tests.get(name) in _RED}
         return [name for name in names if name in red]
 
-    def _finding(self, text: str, grade: str, names: Sequence[str]) -> TamperFinding:
+    def _finding(self, text: str, grade: Grade, names: Sequence[str]) -> TamperFinding:
         path = names[0].partition("::")[0] if names else self.suite.check.name
         what = f"{_shown(names)} {text}" if names else f"{self.suite.check.name} {text}"
-        return TamperFinding("passes-only-here", path, None, what, "weakening" if grade == "weakening" else "suspect")
+        return TamperFinding("passes-only-here", path, None, what, grade)
 
     def _cause(self, names: Sequence[str]) -> str:
         """Return which of the surroundings matters, by changing one at a time."""
@@ -198,11 +202,6 @@ class SurroundingsProbe(NamedTuple):
             if any(alone.tests.get(name) in _RED for name in names):
                 return cause
         return "this hash seed, time zone, locale and order together"
-
-
-def is_quick(suite: SuiteOutcomes) -> bool:
-    """Return True if the whole suite is run a second time."""
-    return suite.duration_ms < _WHOLE_BELOW_MS
 
 
 def _shown(names: Sequence[str]) -> str:

@@ -1,8 +1,11 @@
-"""Tell whether a patch only adds entries to tables that base has; pure."""
+"""Tell whether a patch only adds entries to tables that base has, or only removes code; pure."""
 
 from __future__ import annotations
 
 import ast
+import io
+import tokenize
+from collections.abc import Iterable
 
 from reflectloop.verification.probing.changed import parse
 
@@ -33,6 +36,26 @@ def grows_for(before: bytes | None, after: bytes | None, qualname: str) -> bool:
     changed = [name for name in read & {*now} if name not in known or ast.dump(known[name]) != ast.dump(now[name])]
     tables = all(name in known and growth.same(known[name], now[name]) for name in changed)
     return tables and growth.same(old, new) and growth.grown
+
+
+_NO_TOKENS = frozenset((tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT))
+
+
+def only_removes(before: bytes, after: bytes) -> bool:
+    """Return True if the second source is the first one with parts left out."""
+    if isinstance(parse(before), str) or isinstance(parse(after), str):
+        return False
+    old, new = (
+        [token.string for token in tokenize.tokenize(io.BytesIO(source).readline) if token.type not in _NO_TOKENS]
+        for source in (before, after)
+    )
+    return is_part(new, old)
+
+
+def is_part(shorter: Iterable[str], longer: Iterable[str]) -> bool:
+    """Return True if the first sequence is the second one with items left out."""
+    rest = iter(longer)
+    return all(item in rest for item in shorter)
 
 
 def literals(source: bytes) -> tuple[object, ...]:

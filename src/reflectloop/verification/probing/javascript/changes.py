@@ -10,6 +10,7 @@ from reflectloop.verification.probing.changed import ChangedFunction, ChangeRepo
 from reflectloop.verification.probing.javascript import functions, tokens
 from reflectloop.verification.probing.javascript.functions import SourceParts
 from reflectloop.verification.probing.javascript.tokens import SourceTokens, Token, Unreadable
+from reflectloop.verification.probing.tables import is_part
 from reflectloop.verification.result import ChangedFile
 
 ENDINGS = (".js", ".cjs", ".mjs")
@@ -175,6 +176,15 @@ def only_grows(before: bytes | None, after: bytes | None) -> bool:
         kind == "insert" and _is_entry(new.tokens[start:end]) and _in_table(old, at)
         for kind, at, _, start, end in changed
     )
+
+
+def only_removes(before: bytes, after: bytes) -> bool:
+    """Return True if the second source is the first one with parts left out."""
+    try:
+        old, new = tokens.split(before), tokens.split(after)
+    except Unreadable:
+        return False
+    return is_part((token.text for token in new.tokens), (token.text for token in old.tokens))
 
 
 def _is_entry(added: Sequence[Token]) -> bool:

@@ -20,8 +20,6 @@ from reflectloop.verification.probing.replays import Outcomes
 from reflectloop.verification.probing.second_run import (
     OTHER_LOCALE,
     OTHER_ZONE,
-    EarlyRuns,
-    RecordedRun,
     SuiteOutcomes,
     SurroundingsProbe,
 )
@@ -48,22 +46,13 @@ def is_source(path: str) -> bool:
     )
 
 
-def run_early(case: ProbeInput, suites: Sequence[SuiteOutcomes]) -> EarlyRuns | None:
-    """Run these suites in other surroundings, before their usual outcomes are known."""
-    suites = [suite for suite in suites if applies(suite.check, case.changes)]
-    change = _changed_functions(case) if suites else ChangeReport()
-    if not suites or not case.records(change):
-        return None
-    return EarlyRuns(
-        change, {suite.check.name: _surroundings_probe(case, suite).run_once(change.functions) for suite in suites}
-    )
-
-
-def _changed_functions(case: ProbeInput) -> ChangeReport:
+def changed_functions(case: ProbeInput) -> ChangeReport:
+    """Return the JavaScript functions that a patch changes."""
     return changes.find([change for change in case.changes if is_source(change.path)])
 
 
-def _surroundings_probe(case: ProbeInput, suite: SuiteOutcomes) -> SurroundingsProbe:
+def surroundings(case: ProbeInput, suite: SuiteOutcomes) -> SurroundingsProbe:
+    """Return the probe that runs a suite in other surroundings: always the whole suite."""
     trees = case.runs.ground.trees
     tests = [path for path in trees.listing(case.tree) if protected.is_test(path)]
 
@@ -79,18 +68,15 @@ def examine(case: ProbeInput) -> ProbeReport:
     if not suites:
         return ProbeReport()
     early = case.early.get(LANGUAGE)
-    change = early.change if early else _changed_functions(case)
-    report = ProbeReport(functions=change.functions)
-    report.notes += [f"{text}: not read, so its functions are not probed" for text in change.unread]
-    report.notes += [f"[verify] {name} is switched off" for name in _SWITCHES if not getattr(case.settings, name)]
+    change = early.change if early else changed_functions(case)
+    report = python.begun(case, change, _SWITCHES)
     if case.records(change):
-        probed: set[ChangedFunction] = set()
-        reasons: dict[ChangedFunction, str] = {}
         for suite in suites:
             run = early.runs.get(suite.check.name) if early else None
-            _SuiteProbe(case, suite, report, probed, reasons).examine(run)
+            means = _SuiteMeans(case, suite, report.functions)
+            python.probe_suite(case, surroundings(case, suite), run, means.outcome_probe, report)
         if case.settings.replay and change.functions:
-            report.notes.append(python.summary(change.functions, probed, reasons, "outside of the test runner"))
+            report.notes.append(python.summary(change.functions, report.probed, report.reasons, python.OUTSIDE))
         if case.settings.neighbours and report.recording.calls:
             _probe_neighbours(case, report)
     return report
@@ -101,60 +87,22 @@ _SWITCHES = ("second_run", "replay", "neighbours")
 
 def _probe_neighbours(case: ProbeInput, report: ProbeReport) -> None:
     probe = NodeNeighbourProbe(case.runs, case.base, case.tree, report.recording, case.changes, case.note).examine()
-    known = {(finding.rule, finding.path, finding.line) for finding in report.findings}
-    report.findings += [item for item in probe.findings if (item.rule, item.path, item.line) not in known]
-    report.general = tuple(probe.general)
-    where = "on inputs near those of the tests"
-    left_out = {**report.recording.reasons, **probe.left_out}
-    report.notes.append(python.summary(report.functions, probe.probed, left_out, where))
+    left_out = report.add_neighbours(probe)
+    report.notes.append(python.summary(report.functions, probe.probed, left_out, python.NEAR))
 
 
-class _SuiteProbe:
-    """Probes the functions by one check's tests."""
+class _SuiteMeans:
+    """Repeats the calls of one check's tests."""
 
-    def __init__(
-        self,
-        case: ProbeInput,
-        suite: SuiteOutcomes,
-        report: ProbeReport,
-        probed: set[ChangedFunction],
-        reasons: dict[ChangedFunction, str],
-    ) -> None:
-        self.case, self.suite, self.report = case, suite, report
-        self.probed, self.reasons = probed, reasons
-        self.functions = report.functions
+    def __init__(self, case: ProbeInput, suite: SuiteOutcomes, functions: Sequence[ChangedFunction]) -> None:
+        self.case, self.suite, self.functions = case, suite, functions
         self.trees = case.runs.ground.trees
         self.reads = suite.check.tool in replays.READING
 
-    def examine(self, early: RecordedRun | None) -> None:
-        """Run the tests once more with the recorder, if it was not done, then repeat what it recorded."""
-        case, report = self.case, self.report
-        second = _surroundings_probe(case, self.suite).record(self.functions, early)
-        if case.settings.second_run:
-            report.findings += second.findings
-        report.notes += second.notes
-        report.unproven.update(second.unsteady)
-        recording = second.recording
-        report.recording = report.recording._replace(
-            calls=(*report.recording.calls, *recording.calls),
-            reasons={**report.recording.reasons, **recording.reasons},
-        )
-        self.reasons.update(recording.reasons)
-        report.findings += python.reads_of_tests(recording.reads)
-        if not case.settings.replay or not recording.calls:
-            return
-        probe = OutcomeProbe(
-            NodeReplay(case.runs, case.base, self.functions, case.note),
-            self._stand_ins,
-            case.base,
-            case.tree,
-            recording,
-            self._record_on_base,
-        )
-        probe.examine()
-        report.findings += probe.findings
-        self.probed |= probe.probed
-        self.reasons.update(probe.left_out)
+    def outcome_probe(self, recording: Recording) -> OutcomeProbe:
+        case = self.case
+        bare = NodeReplay(case.runs, case.base, case.note, self.functions)
+        return OutcomeProbe(bare, self._stand_ins, case.base, case.tree, recording, self._record_on_base)
 
     def _record_on_base(self, functions: Sequence[ChangedFunction], _tests: Sequence[str]) -> Recording:
         extras = NodeRecordingExtras(self.trees, self.case.base, functions, _SURROUNDINGS, (), self.reads)

@@ -13,7 +13,6 @@ from typing import NamedTuple
 from reflectloop.verification.probing.javascript.tokens import SourceTokens, Token
 
 _OBJECT_FOLLOWS = frozenset(("=", "(", "[", ",", "?", "&&", "||", "??", "return", "default", "??=", "||=", "...", "=>"))
-_EXPRESSION_GOES_ON = frozenset((".", "?.", "(", "[", "?", "`"))
 _MODIFIERS = ("async", "static", "*", "get", "set")
 _CLOSING = (")", "]", "}")
 _GLOBAL_HOLDERS = ("module.exports.", "exports.", "this.", "self.", "window.", "globalThis.")

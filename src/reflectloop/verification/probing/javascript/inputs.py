@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from reflectloop.sandbox.mounts import TEMP
-from reflectloop.sandbox.sandbox import Box, CommandResult, SandboxCommand
-from reflectloop.verification.probing import programs as python_programs
-from reflectloop.verification.probing import second_inputs
 from reflectloop.verification.probing.changed import ChangedFunction
 from reflectloop.verification.probing.defaults import ParameterDefaults
 from reflectloop.verification.probing.javascript import changes, programs
 from reflectloop.verification.probing.javascript.programs import FollowedFiles
 from reflectloop.verification.probing.observations import Job
-from reflectloop.verification.probing.second_inputs import NeighbourProbe
+from reflectloop.verification.probing.second_inputs import NeighbourProbe, ProgramBox
+from reflectloop.verification.result import ChangedFile
 
-_LIMIT_S = 60.0
+_NODE = ("node", "--max-old-space-size=512")
 _MOST_TRIED = 200  # recorded inputs of one function
 
 
@@ -52,8 +48,11 @@ class NodeNeighbourProbe(NeighbourProbe):
         chosen = [sources[function.path]] if function.path in sources else list(sources.values())
         return bool(chosen) and all(changes.only_grows(item.before, item.after) for item in chosen)
 
+    def _is_shorter(self, change: ChangedFile) -> bool:
+        return change.after is None or changes.only_removes(change.before or b"", change.after)
+
     @contextmanager
-    def _open(self, tree: str) -> Iterator[_OpenNodeBox]:
+    def _open(self, tree: str) -> Iterator[_NodeBox]:
         functions = list(dict.fromkeys(call.function for call in self.recording.calls))
         edited = {(item.path, item.qualname) for item in self.recording.reasons} | {
             (item.path, item.qualname) for item in functions
@@ -64,7 +63,7 @@ class NodeNeighbourProbe(NeighbourProbe):
             name = programs.lay_programs(box.workspace.tmp)
             note = functools.partial(self._write_down, tree)
             version = functools.partial(self._version, tree, functions, followed)
-            yield _OpenNodeBox(box, name, followed, edited, self.runs.new_log, note, version)
+            yield _NodeBox(box, name, _NODE, self.runs.new_log, note, followed=followed, edited=edited, version=version)
 
     def _version(
         self, tree: str, functions: Sequence[ChangedFunction], followed: FollowedFiles, file: str, text: str
@@ -78,32 +77,13 @@ class NodeNeighbourProbe(NeighbourProbe):
 
 
 @dataclass
-class _OpenNodeBox:
-    box: Box
-    name: str
-    followed: FollowedFiles
-    edited: set[tuple[str, str]]  # path and name of the functions whose code is looked at
-    new_log: Callable[[str], Path]
-    note: Callable[[int, CommandResult, Path], None]
-    version: Callable[..., dict[str, Any]]  # of a file and its text
-    count: int = 0
+class _NodeBox(ProgramBox):
+    followed: FollowedFiles = field(kw_only=True)
+    edited: set[tuple[str, str]] = field(kw_only=True)  # path and name of the functions whose code is looked at
+    version: Callable[..., dict[str, Any]] = field(kw_only=True)  # of a file and its text
+    script: ClassVar[str] = "run_inputs.cjs"
 
-    def run(self, job: Job) -> Sequence[Mapping[str, Any]]:
-        """Run one job and return the lines that it wrote, as foreign data."""
-        self.count += 1
-        box, tmp = self.box, self.box.workspace.tmp
-        top = box.view.root if box.view else box.workspace.repo.resolve()
-        inside = (TEMP if box.view else tmp) / self.name
-        file = f"{self.count}.json"
-        (tmp / self.name / file).write_text(json.dumps(self._job(job, top)))
-        command = ("node", "--max-old-space-size=512", os.fspath(inside / "run_inputs.cjs"), os.fspath(inside / file))
-        log = self.new_log("neighbours")
-        done = box.run(SandboxCommand(command, box.workspace.repo.resolve(), log, _LIMIT_S))
-        self.note(sum(len(function["inputs"]) for function in job["functions"]), done, log)
-        lines = python_programs.read_lines(tmp, (self.name,), f"{file}l")
-        return [line for line in lines if second_inputs.is_line(line, job)]
-
-    def _job(self, job: Job, top: Path) -> dict[str, Any]:
+    def written(self, job: Job, top: Path) -> dict[str, Any]:
         functions = [
             {**item, "fn": self.followed.ids[item["file"], item["qualname"]], "file": item["file"]}
             for item in job["functions"]
