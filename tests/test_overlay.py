@@ -497,6 +497,19 @@ def test_a_kept_workspace_can_be_looked_at_as_the_run_left_it(tree: Repo) -> Non
     assert "deep" in shown.stdout
 
 
+def test_runs_side_by_side_stand_on_layers_also_if_no_workspace_was_made_before_them(repo: Repo) -> None:
+    repo.git("rm", "-q", "-r", "src")
+    repo.write("calc.py", "def one():\n    return 1\n")
+    head = "import unittest\n\nimport calc\n\nclass Calc(unittest.TestCase):\n    def test_one(self):\n"
+    body = "        mounts = open('/proc/self/mountinfo').read()\n        self.assertIn(' - overlay ', mounts)\n"
+    repo.write("test_calc.py", f"{head}{body}        self.assertEqual(calc.one(), 1)\n")
+    repo.commit("a calculator")
+    for number in (1, 2):  # the second time the results of base are remembered
+        repo.write("calc.py", f"def one():\n    return {number} // {number}\n")
+        answer = repo.run("verify", "--json")
+        assert answer.json["data"]["outcome"] == "PASS", answer.stdout
+
+
 def test_the_setting_off_makes_copies(tree: Repo) -> None:
     (tree.path / "reflectloop.toml").write_text('[workspace]\noverlay = "off"\n')
     tree.commit("settings")

@@ -133,6 +133,11 @@ class LayerWithChanges(NamedTuple):
     names: list[bytes]
 
 
+def allow(settings: WorkspaceConfig) -> bool:
+    """Let this process mount workspaces if it can; its threads can only if this was called before they started."""
+    return settings.overlay != "off" and overlay.enter() is None
+
+
 def open_layer(
     project: Project, store: Store, tree: str, *, root: Path, reader: Git, settings: WorkspaceConfig, thorough: bool
 ) -> LayerWithChanges | None:
@@ -140,7 +145,7 @@ def open_layer(
 
     `reader` finds the objects of the tree.
     """
-    if settings.overlay == "off" or overlay.enter() is not None:
+    if not allow(settings):
         return None
     home = _home(project, root)
     try:

@@ -104,17 +104,29 @@ def pack_objects(git: Git, project: Project, target: Path, scratch: Path, tree: 
     """
     import shutil  # noqa: PLC0415 - readers need none of it
 
-    known = f"^{project.head}\n" if project.mode == "git" and project.head else ""  # with all that it reaches
-    wanted = f"{tree}\n{commit}\n{known}"
+    head = project.head if project.mode == "git" else None  # with all that it reaches
+    key = (git.git_dir, git.objects, tree, commit, head)
     folder = target / "objects" / "pack"
     folder.mkdir(parents=True, exist_ok=True)
+    if key in _small_packs:
+        for name, content in _small_packs[key].items():
+            (folder / name).write_bytes(content)
+        return True
     scratch.mkdir()
+    wanted = f"{tree}\n{commit}\n" + (f"^{head}\n" if head else "")
     options = ("--revs", "--quiet", "--window=0", "--compression=1", os.fspath(scratch / "pack"))
     done = git.attempt("pack-objects", *options, stdin=wanted.encode()).code == 0
-    for path in scratch.iterdir():
+    made = list(scratch.iterdir())
+    if done and sum(path.stat().st_size for path in made) < _SMALL_PACK:
+        _small_packs[key] = {path.name: path.read_bytes() for path in made}
+    for path in made:
         shutil.move(path, folder / path.name)
     scratch.rmdir()
     return done
+
+
+_SMALL_PACK = 1 << 20
+_small_packs: dict[tuple[object, ...], dict[str, bytes]] = {}  # a verification makes several workspaces of a tree
 
 
 _KNOWLEDGE = "*\n!/knowledge/\n!/knowledge/**\n/knowledge/*.md\n*.part\n"

@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from reflectloop import config, secrets
 from reflectloop.artifacts import next_command
 from reflectloop.artifacts.envelope import Envelope, of_error
-from reflectloop.engine.gating import (
-    approvals,
-    danger_policy,
-    remembered,
-    unjudged_commits,
-    working_tree,
-)
+from reflectloop.engine.gating import approvals, danger_policy, remembered, unjudged_commits, working_tree
 from reflectloop.engine.gating.remembered import ProvenBefore
 from reflectloop.engine.run.request import VerifyObserver
 from reflectloop.errors import (
@@ -45,16 +39,7 @@ from reflectloop.verification.result import DetectedCheck
 from reflectloop.verification.sealed_trees import VerificationInput
 from reflectloop.verification.tree_builder import TreeBuilder
 from reflectloop.workspace import apply as applying
-from reflectloop.workspace import (
-    base_settings,
-    carry,
-    checkout,
-    patch,
-    project,
-    sessions,
-    snapshot,
-    workspace_registry,
-)
+from reflectloop.workspace import base_settings, carry, checkout, patch, project, sessions, snapshot, workspace_registry
 from reflectloop.workspace.folders import Folders, open_project_dirs
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.record_tree import Unrecordable
@@ -149,6 +134,7 @@ class Verification:
         self.objects = folders.scratch / f"objects-{run_id}"
         self.patch_name = PATCH
         self._hashed = ""  # what the verdict depends on, once it is known
+        self._detected: dict[str, list[DetectedCheck]] = {}  # by base
 
     def walk(self) -> VerifyOutcome:
         self.config = config.load(self.folders.root)
@@ -366,7 +352,9 @@ class Verification:
         yield from dict.fromkeys(str(reason) for reason in reasons if reason.rule.startswith(prefix))
 
     def _checks(self, base: str) -> list[DetectedCheck]:
-        checks = detect.known_checks(self.config, seen_by_detector(self.trees, base))
+        if base not in self._detected:
+            self._detected[base] = detect.known_checks(self.config, seen_by_detector(self.trees, base))
+        checks = self._detected[base]
         wanted = self.request.only
         unknown = [name for name in wanted if name not in {check.name for check in checks}]
         if unknown:
@@ -453,6 +441,7 @@ def judge(
     from reflectloop.verification.fresh_workspaces import WorkspaceFactory  # noqa: PLC0415
     from reflectloop.verification.quick import QuickVerification  # noqa: PLC0415
     from reflectloop.verification.sealed import SealedVerification  # noqa: PLC0415
+    from reflectloop.workspace import layers  # noqa: PLC0415
 
     if case.checks or case.named:
         stage.settings.refuse_without("verify.setup", "verify.checks")
@@ -463,6 +452,7 @@ def judge(
         stage.name, stage.project, stage.trees, stage.settings, stage.wall, stage.caller, stage.root, commit, beside
     )
     if stage.wall.level is Isolation.FULL:  # commands side by side share neither network nor temporary files
+        layers.allow(stage.settings.workspace)
         ground.strands.width = strands.cores()
     runs = CheckRunner(
         ground,

@@ -27,6 +27,7 @@ class Protection(NamedTuple):
 
 
 _WILD = frozenset("*?[")
+_MOST_PATHS = 250_000  # of a large repository, each of which is asked about several times
 
 
 class NamePatterns:
@@ -34,26 +35,30 @@ class NamePatterns:
 
     def __init__(self, patterns: Iterable[str]) -> None:
         self._exact: set[str] = set()
-        self._ends: list[tuple[str, str]] = []
+        ends: list[tuple[str, str]] = []
         rest = []
         for pattern in patterns:
             before, star, after = pattern.partition("*")
             if not _WILD.isdisjoint(before + after):
                 rest.append(pattern)
             elif star:
-                self._ends.append((before, after))
+                ends.append((before, after))
             else:
                 self._exact.add(pattern)
-        self._rest = lazy("|".join(f"(?:{translate(pattern)})" for pattern in rest) or r"(?!)")
+        # A repository asks about each of its files: one call for all beginnings and one for all ends.
+        self._starts = tuple(before for before, after in ends if not after)
+        self._endings = tuple(after for before, after in ends if not before)
+        self._both = [(before, after) for before, after in ends if before and after]
+        self._rest = lazy("|".join(f"(?:{translate(pattern)})" for pattern in rest)) if rest else None
 
     def match(self, name: str) -> bool:
         """Return True if the whole name matches a pattern; case counts."""
-        if name in self._exact:
+        if name in self._exact or name.startswith(self._starts) or name.endswith(self._endings):
             return True
-        for before, after in self._ends:
+        for before, after in self._both:
             if name.startswith(before) and name.endswith(after) and len(name) >= len(before) + len(after):
                 return True
-        return self._rest.match(name) is not None
+        return self._rest is not None and self._rest.match(name) is not None
 
 
 _CAPITAL = NamePatterns(names.CAPITAL_FILES)
@@ -124,7 +129,7 @@ def guard(path: str) -> Protection | None:
     return _guard(path) or _USED.get().get(path)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(_MOST_PATHS)
 def _guard(path: str) -> Protection | None:
     parts = tuple(path.split("/"))
     name = parts[-1].lower()
@@ -186,15 +191,17 @@ def on_path(path: str) -> bool:
 
 
 def _by_run(path: str, folders: tuple[str, ...]) -> Protection | None:
-    if any(_contains_run(folders, run) for run in names.CI_FOLDERS):
+    if _is_of_ci(folders):
         return Protection("ci", "defines what continuous integration checks")
     if not of_tools("folders").isdisjoint(folders) or any(part in path for part in of_tools("paths")):
         return Protection("runner", "configures the build tool that runs tests")
     return None
 
 
-def _contains_run(folders: tuple[str, ...], run: tuple[str, ...]) -> bool:
-    return any(folders[at : at + len(run)] == run for at in range(len(folders)))
+@lru_cache(_MOST_PATHS)
+def _is_of_ci(folders: tuple[str, ...]) -> bool:
+    """Return True if the folders hold a run of those that continuous integration reads."""
+    return any(folders[at : at + len(run)] == run for run in names.CI_FOLDERS for at in range(len(folders)))
 
 
 def _test_or_fixture(path: str, parts: tuple[str, ...]) -> Protection | None:
@@ -214,15 +221,21 @@ def _test_or_fixture(path: str, parts: tuple[str, ...]) -> Protection | None:
     return None
 
 
+@lru_cache
 def _test_folders(ending: str) -> frozenset[str]:
     """Return the names of test folders; Python, Go and Rust packages may be called `spec` or `t` for other reasons."""
     return names.TEST_FOLDERS - {"spec", "specs", "t"} if ending in {"py", "go", "rs"} else names.TEST_FOLDERS
 
 
 def _named_like_a_test(name: str) -> bool:
-    if name.endswith(tuple(f".{ending}" for ending in of_tools("capital_endings"))):
+    if name.endswith(_capital_endings()):
         return _CAPITAL.match(name)
     return _tests().match(name.lower())
+
+
+@cache
+def _capital_endings() -> tuple[str, ...]:
+    return tuple(f".{ending}" for ending in of_tools("capital_endings"))
 
 
 def _collected_by_folder(parts: tuple[str, ...], ending: str) -> bool:
