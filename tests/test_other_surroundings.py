@@ -141,3 +141,13 @@ def test_of_several_functions_made_by_one_decorator_none_is_repeated() -> None:
     assert replayer._unnamed(module, "wrapper", 2) is module.first
     exec("second = noted(int)", vars(module))  # noqa: S102 - the same
     assert replayer._unnamed(module, "wrapper", 2) is None
+
+
+def test_of_a_large_project_only_what_is_near_the_functions_is_copied_for_a_replay() -> None:
+    calls = [RecordedCall(ChangedFunction("src/pkg/calc.py", "one", 1), "t", {}, {})]
+    near = ["src/pkg/calc.py", "src/pkg/deep/more.py", "setup.py"]
+    assert replays.files_and_links([*near, "vendor/x.py"], calls) == ([*near, "vendor/x.py"], [])
+    far = [f"vendor/{number}.py" for number in range(5000)]
+    copied, linked = replays.files_and_links([*far, *near, "src/other/x.py"], calls)
+    assert sorted(copied) == sorted([*near, "src/other/x.py"])
+    assert linked == ["vendor"]

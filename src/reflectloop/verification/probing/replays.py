@@ -22,12 +22,13 @@ from reflectloop.verification.check_runner import CheckRunner
 from reflectloop.verification.probing import programs
 from reflectloop.verification.probing.inside import plain_data
 from reflectloop.verification.probing.programs import RecordedCall, Recording
+from reflectloop.verification.protected.names import IMPORT_ROOTS
 from reflectloop.verification.result import DetectedCheck
 from reflectloop.verification.run_extras import RunPlace
 from reflectloop.verification.tools import PreparedCommand
 from reflectloop.workspace.carry import ENVIRONMENTS
 
-MOST_FILES = 20_000
+MOST_FILES, _MOST_COPIED = 20_000, 3_000
 _LIMIT_S, CALL_S = 20.0, 2.0
 _ADDRESS = lazy(r"0x[0-9a-fA-F]{6,}")
 _INSTALLED = "lib/python3/site-packages"  # where a user's copy of the package would be
@@ -150,11 +151,13 @@ class PythonReplay(BareReplay):
         return _INSTALLED
 
     def plan(self, tree: str, calls: Sequence[RecordedCall], copied: bool) -> dict[str, Any]:
-        paths = list(self.runs.ground.trees.listing(tree))[:MOST_FILES]
-        gone = [path for path in paths if belongs_to_tests(path)]
+        paths = list(self.runs.ground.trees.listing(tree))
+        gone = [path for path in paths if belongs_to_tests(path)][:MOST_FILES]
+        chosen, linked = files_and_links([path for path in paths if not belongs_to_tests(path)], calls)
         folders = [folder for folder in self.recording.path if not belongs_to_tests(f"{folder}/x")]
         return {
-            "files": [path for path in paths if path not in {*gone}] if copied else [],
+            "files": chosen if copied else [],
+            "linked": linked if copied else [],
             "gone": [*gone, ".git"] if copied else [],
             "script": f"{programs.random_name()}.py",
             "job": {**programs.replay_job(calls, [*dict.fromkeys([*folders, "."])], {}), "limit_s": CALL_S},
@@ -162,6 +165,30 @@ class PythonReplay(BareReplay):
 
     def interpreter(self, box: Box) -> str:
         return python_of(self.recording, box)
+
+
+def files_and_links(paths: Sequence[str], calls: Sequence[RecordedCall]) -> tuple[list[str], list[str]]:
+    """Return the files to copy and, of a large project, the folders far from the functions, to which a link leads."""
+    if len(paths) <= _MOST_COPIED:
+        return list(paths), []
+    own = {_top(call.function.path) for call in calls}
+    folders: dict[str, list[str]] = {}
+    for path in paths:
+        folders.setdefault(_top(path), []).append(path)
+    copied: list[str] = []
+    linked = []
+    for top in sorted(folders, key=lambda top: (top not in own, len(folders[top]))):
+        if top in own or len(copied) + len(folders[top]) <= _MOST_COPIED:
+            copied += folders[top]
+        else:
+            linked.append(top)
+    return copied[:MOST_FILES], linked
+
+
+def _top(path: str) -> str:
+    """Return the topmost folder of a package, or the file itself where there is none."""
+    parts = path.split("/")
+    return "/".join(parts[:2] if parts[0] in IMPORT_ROOTS else parts[:1])
 
 
 def python_of(recording: Recording, box: Box) -> str:

@@ -2,8 +2,9 @@
 
 The project's Python runs this file: standard library of 3.8 only. `python bare.py PLAN`; PLAN is a JSON file:
 
-    {"top": "/the/workspace", "files": ["src/pkg/mod.py", ...], "gone": ["tests", ".git", ...], "into": "/tmp/abc/app",
-     "programs": "/tmp/def", "script": "run.py", "limit_s": 30, "job": JOB of replayer.py without top and out,
+    {"top": "/the/workspace", "files": ["src/pkg/mod.py", ...], "linked": ["vendor", ...],
+     "gone": ["tests", ".git", ...], "into": "/tmp/abc/app", "programs": "/tmp/def", "script": "run.py",
+     "limit_s": 30, "job": JOB of replayer.py without top and out,
      "ways": [{"name": "plain", "flags": ["-O"], "env": {"TZ": "..."}, "moved": {...}, "terminal": false}, ...]}
 
 The outcomes of a way are written to NAME.jsonl beside PLAN. `gone` is removed from the workspace first.
@@ -27,6 +28,8 @@ def main(path: str) -> None:
         plan = json.load(file)
     for name in plan["files"]:
         _copy(os.path.join(plan["top"], name), os.path.join(plan["into"], name))
+    for name in plan["linked"]:
+        _link(os.path.join(plan["top"], name), os.path.join(plan["into"], name))
     for name in plan["gone"]:
         _remove(os.path.join(plan["top"], name))
     script = os.path.join(plan["programs"], plan["script"])
@@ -50,6 +53,11 @@ def _copy(source: str, target: str) -> None:
         shutil.copy2(source, target, follow_symlinks=False)
     except OSError:
         pass
+
+
+def _link(source: str, target: str) -> None:
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    os.symlink(source, target)
 
 
 def _remove(path: str) -> None:

@@ -17,12 +17,7 @@ from reflectloop.verification.probing.javascript.replays import NodeReplay, Node
 from reflectloop.verification.probing.only_under_test import OutcomeProbe
 from reflectloop.verification.probing.programs import RecordedCall, Recording
 from reflectloop.verification.probing.replays import Outcomes
-from reflectloop.verification.probing.second_run import (
-    OTHER_LOCALE,
-    OTHER_ZONE,
-    SuiteOutcomes,
-    SurroundingsProbe,
-)
+from reflectloop.verification.probing.second_run import OTHER_LOCALE, OTHER_ZONE, SuiteOutcomes, SurroundingsProbe
 from reflectloop.verification.result import ChangedFile, DetectedCheck
 
 LANGUAGE = "javascript"

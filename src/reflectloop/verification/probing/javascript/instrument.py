@@ -89,11 +89,7 @@ def _after_first_line(text: str) -> int:
 
 
 def _of_classes(
-    source: SourceTokens,
-    parts: SourceParts,
-    chosen: Sequence[SourceFunction],
-    wanted: Mapping[str, int],
-    mark: str,
+    source: SourceTokens, parts: SourceParts, chosen: Sequence[SourceFunction], wanted: Mapping[str, int], mark: str
 ) -> list[_Insertion]:
     out = []
     for item in parts.classes:
