@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from autoloop_world import BEGIN, PASSED, STEP, blocked, failed, submitted, write_task
-from reflectloop.autoloop import night_report, night_times, project_lists, report_page
+from reflectloop.autoloop import night_report, report_page, typed
 from reflectloop.autoloop.submissions import SubmissionQueue
 from reflectloop.errors import InvalidInput
 from reflectloop.state import events
@@ -23,25 +23,25 @@ from support import Repo
 
 def test_times_are_read_as_people_mean_them() -> None:
     now = BEGIN
-    assert night_times.past_time("8h", now) == now - timedelta(hours=8)
-    assert night_times.past_time("2026-01-01T00:00:00+00:00", now) == datetime(2026, 1, 1, tzinfo=UTC)
+    assert typed.past_time("8h", now) == now - timedelta(hours=8)
+    assert typed.past_time("2026-01-01T00:00:00+00:00", now) == datetime(2026, 1, 1, tzinfo=UTC)
     local = now.astimezone()
-    assert night_times.next_time(f"{local:%H:%M}", now) == now + timedelta(days=1)
-    assert night_times.past_time(f"{local:%H:%M}", now) == now
+    assert typed.next_time(f"{local:%H:%M}", now) == now + timedelta(days=1)
+    assert typed.past_time(f"{local:%H:%M}", now) == now
     for text in ("25:00", "soon", ""):
         with pytest.raises(InvalidInput):
-            night_times.next_time(text, now)
+            typed.next_time(text, now)
 
 
 def test_a_list_of_projects_is_relative_to_itself(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     listed = tmp_path / "list"
     listed.write_text("# ours\n\na\n")
-    assert project_lists.read(listed) == [tmp_path / "a"]
+    assert typed.read_projects(listed) == [tmp_path / "a"]
     for text in ("", "# none\n", "a\nmissing\n"):
         listed.write_text(text)
         with pytest.raises(InvalidInput):
-            project_lists.read(listed)
+            typed.read_projects(listed)
 
 
 # The morning report ----------------------------------------------------------------------------------------------------

@@ -43,9 +43,9 @@ def autoloop() -> None:
 
 
 def _roots(project_dir: Path, listed: Path | None) -> list[Path]:
-    from reflectloop.autoloop import project_lists
+    from reflectloop.autoloop import typed
 
-    return project_lists.read(listed) if listed else [project_dir]
+    return typed.read_projects(listed) if listed else [project_dir]
 
 
 @autoloop.command()
@@ -106,12 +106,12 @@ def start(
     \b
     Example: reflectloop autoloop start --until 07:00 --max-cost 20
     """
-    from reflectloop.autoloop import daemon, night_times
+    from reflectloop.autoloop import daemon, typed
     from reflectloop.autoloop.task_view import Limits
     from reflectloop.system import clock
 
     roots = _roots(project_dir, listed)
-    end = night_times.next_time(until, clock.now()) if until else None
+    end = typed.next_time(until, clock.now()) if until else None
     if not foreground:
         more = {
             "--until": end.isoformat() if end else None,
@@ -442,11 +442,11 @@ def report(since: str, listed: Path | None, page: Path | None, project_dir: Path
     \b
     Example: reflectloop report --since 8h --html night.html
     """
-    from reflectloop.autoloop import night_report, night_times
+    from reflectloop.autoloop import night_report, typed
     from reflectloop.system import clock, files
 
     now = clock.now()
-    made = night_report.make(_roots(project_dir, listed), night_times.past_time(since, now), now)
+    made = night_report.make(_roots(project_dir, listed), typed.past_time(since, now), now)
     if page:
         from reflectloop.autoloop import report_page
 

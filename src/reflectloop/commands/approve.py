@@ -265,12 +265,7 @@ class _Act:
     """The yes of one person to some findings on one change."""
 
     def __init__(
-        self,
-        review: PendingReview,
-        findings: tuple[OpenFinding, ...],
-        by: str,
-        reason: str,
-        observer: RunObserver,
+        self, review: PendingReview, findings: tuple[OpenFinding, ...], by: str, reason: str, observer: RunObserver
     ) -> None:
         self.review, self.findings, self.by, self.reason = review, findings, by, reason
         self.observer = observer

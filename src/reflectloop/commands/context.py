@@ -46,13 +46,7 @@ def search(start: Path, request: ContextRequest) -> list[Hit]:
     if not query.strip() and not failure.strip() and not changed:
         raise InvalidInput("there is nothing to search for", next_step='reflectloop context "QUERY"')
     return retriever.retrieve(
-        root,
-        query,
-        tokens=request.tokens,
-        limit=request.limit,
-        failure=failure,
-        changed=changed,
-        leave_out=changed,
+        root, query, tokens=request.tokens, limit=request.limit, failure=failure, changed=changed, leave_out=changed
     )
 
 

@@ -50,10 +50,7 @@ _TABLES = "agents"  # one table for each agent that the user names
 
 def settings_text(*, triflow: bool = False) -> str:
     """Return a settings file with every setting, its default and its meaning, commented out; `triflow` sets one."""
-    lines = [
-        "# Settings of reflectloop for this project. Everything here is optional; these are the defaults.",
-        "",
-    ]
+    lines = ["# Settings of reflectloop for this project. Everything here is optional; these are the defaults.", ""]
     for section, info in config.Config.model_fields.items():
         lines.append(f"[{section}]")
         if section == _TABLES:

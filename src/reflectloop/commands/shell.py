@@ -33,12 +33,7 @@ def open_in(start: Path, name: str | None, command: tuple[str, ...]) -> int:
     space = checkout.reopen(home, open_store(home, settings.workspace), entry, settings.workspace)
     limiter = limits.limiter_for(level, f"{space.name}-shell", settings.box)
     box = Box(
-        space,
-        dict(os.environ),
-        level,
-        readable=settings.box.read,
-        env_allow=settings.run.env_allow,
-        limiter=limiter,
+        space, dict(os.environ), level, readable=settings.box.read, env_allow=settings.run.env_allow, limiter=limiter
     )
     try:
         return box.interact(list(command) or [os.environ.get("SHELL", "bash")])

@@ -264,8 +264,7 @@ def summary(start: Path, name: str | None) -> str:
     if not folder.summary.exists():
         refuse_running(folders, folder)
         raise NothingToDo(
-            f"{folder.run_id} left no summary: its engine was killed",
-            next_step=f"reflectloop log {folder.run_id}",
+            f"{folder.run_id} left no summary: its engine was killed", next_step=f"reflectloop log {folder.run_id}"
         )
     return folder.summary.read_text()
 

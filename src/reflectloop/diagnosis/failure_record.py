@@ -179,9 +179,7 @@ def class_of(category: Category, *, code: str = "", times_seen: int = 1) -> Erro
     usual = KINDS[category].error_class
     return classify(
         Facts(
-            interrupted=usual == ErrorClass.PIPELINE,
-            did_not_know=usual == ErrorClass.KNOWLEDGE,
-            times_seen=times_seen,
+            interrupted=usual == ErrorClass.PIPELINE, did_not_know=usual == ErrorClass.KNOWLEDGE, times_seen=times_seen
         )
     )
 

@@ -105,11 +105,7 @@ def diagnose_log(
 def _unreadable(data: bytes | str) -> Diagnosis | None:
     """Return the diagnosis of data that is not text or empty; None if it can be read."""
     if isinstance(data, bytes) and large_log.is_noise(data):
-        return Diagnosis(
-            rule="not-text",
-            root_cause="the log is not text",
-            suggestion="unpack or decode it first",
-        )
+        return Diagnosis(rule="not-text", root_cause="the log is not text", suggestion="unpack or decode it first")
     if not data.strip():
         return Diagnosis(
             rule="empty-log", root_cause="the log is empty", suggestion="give --exit-code, or the output of the tool"

@@ -116,10 +116,7 @@ def reflect(request: ReflectionRequest) -> ReflectionOutcome:
 
 
 def reflect_locked(
-    folders: Folders,
-    settings: config.Config,
-    request: ReflectionRequest,
-    agents: Callable[[OpenTicket], TicketAgents],
+    folders: Folders, settings: config.Config, request: ReflectionRequest, agents: Callable[[OpenTicket], TicketAgents]
 ) -> ReflectionOutcome:
     """Reflect with the agents that are chosen for the ticket. The caller holds the project's lock."""
     opened = _opened(folders, request.name)

@@ -12,26 +12,13 @@ from reflectloop.artifacts import next_command
 from reflectloop.engine.agent_tasks import final_review, reviews, step_pipeline
 from reflectloop.engine.agent_tasks.attempt import AttemptOutcome
 from reflectloop.engine.agent_tasks.reviews import ReviewResult
-from reflectloop.engine.agent_tasks.task_session import (
-    TaskSession,
-    Tell,
-    next_step,
-    open_task_session,
-    refuse_if_asked,
-)
+from reflectloop.engine.agent_tasks.task_session import TaskSession, Tell, next_step, open_task_session, refuse_if_asked
 from reflectloop.engine.pipeline import judge_task
 from reflectloop.engine.requests import imported_task
 from reflectloop.engine.requests.fileops_session import FileopsTarget
 from reflectloop.engine.run.request import RunObserver, RunOutcome, RunRequest
 from reflectloop.engine.steps import prompts
-from reflectloop.errors import (
-    GateRejected,
-    Interrupted,
-    NeedsInput,
-    NothingToDo,
-    ReflectloopError,
-    VerificationFailed,
-)
+from reflectloop.errors import GateRejected, Interrupted, NeedsInput, NothingToDo, ReflectloopError, VerificationFailed
 from reflectloop.state import events
 from reflectloop.state.fold import RunState, Task
 from reflectloop.system import git

@@ -107,12 +107,7 @@ class RequestLog:
         if any(op.op.startswith("triflow_") for op in request.ops):
             self.now = self.now._replace(stands=self._stands())
         tree = self._kept_tree()
-        stored = {
-            "number": number,
-            "content": request.hash,
-            "tree": tree,
-            "response": response.as_json(),
-        }
+        stored = {"number": number, "content": request.hash, "tree": tree, "response": response.as_json()}
         files.write_atomic(self._path(request.id), files.json_text(stored, indent=None) + "\n")
         counts = {**self.now.failures, request.purpose: count_failures(self.failures(request.purpose), response)}
         self.now = self.now._replace(tree=tree, number=number, failures=counts, ran=self._ran(response, tree))

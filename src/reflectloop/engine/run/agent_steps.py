@@ -67,14 +67,7 @@ class AgentSteps:
             folder.mkdir(parents=True, exist_ok=True)
             request = step_request.request(self.run.run_id, state.number, self.plan, step).as_json()
             task = AgentTask(
-                step,
-                self._brief(step),
-                request,
-                folder,
-                state.number,
-                state.before,
-                state.trees,
-                failed=state.failed,
+                step, self._brief(step), request, folder, state.number, state.before, state.trees, failed=state.failed
             )
             tools = step.agent.tools if step.agent else ()
             writable = not (task.role.looks_only or step.looks_only)

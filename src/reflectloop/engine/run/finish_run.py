@@ -11,15 +11,7 @@ from reflectloop.engine.run.context import AdmittedRun, ExecutedRun, JudgedRun, 
 from reflectloop.engine.run.request import RunOutcome
 from reflectloop.engine.steps.execution import CANCELLED
 from reflectloop.engine.tasks import open_tasks
-from reflectloop.errors import (
-    Interrupted,
-    Latched,
-    NoSpace,
-    NothingToDo,
-    ReflectloopError,
-    SandboxEscape,
-    SecretLeak,
-)
+from reflectloop.errors import Interrupted, Latched, NoSpace, NothingToDo, ReflectloopError, SandboxEscape, SecretLeak
 from reflectloop.sandbox import environment
 from reflectloop.state import events, journal
 from reflectloop.state.fold import fold

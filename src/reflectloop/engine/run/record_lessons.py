@@ -55,8 +55,7 @@ def _fix_outcome(run: PreparedRun, fix: FixAttempt, error: ReflectloopError | No
     step = next(step.id for step in run.results if fix in step.fixes)
     what, note = _success(run, fix, error)
     return NewLesson(
-        page,
-        Occurrence(lesson=fix.lesson, what=what, at=fix.tried, run=run.run_id, step=step, level="L2", note=note),
+        page, Occurrence(lesson=fix.lesson, what=what, at=fix.tried, run=run.run_id, step=step, level="L2", note=note)
     )
 
 

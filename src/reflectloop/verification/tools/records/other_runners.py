@@ -95,8 +95,7 @@ TOOLS = (
         name="other-languages",
         kind="test",
         files=record.Files(
-            tests="*_test.zig *_test.lua *_spec.lua *_test.clj *_test.sh test_*.sh",
-            dependencies="flake.lock",
+            tests="*_test.zig *_test.lua *_spec.lua *_test.clj *_test.sh test_*.sh", dependencies="flake.lock"
         ),
     ),
 )
