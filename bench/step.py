@@ -176,7 +176,7 @@ def _run(ground: Ground, kind: Kind, steps: int) -> Took:
 def _isolated(kind: Kind) -> Iterator[None]:
     """The flow takes the strongest level it can have; to do with less, it must be told there is no more."""
     wall = IsolationLevel(Isolation.WORKSPACE, "bubblewrap" if kind.namespaced else "nothing")
-    with mock.patch.object(isolation, "supported_levels", return_value=(wall,)):
+    with mock.patch.object(isolation, "levels", return_value=(wall,)):
         if kind.namespaced:
             yield
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from reflectloop.errors import SandboxCreateFailed
@@ -40,27 +40,29 @@ def strength(stamp: str) -> tuple[int, bool]:
     return Isolation(stamp.removesuffix(NET)).rank, not stamp.endswith(NET)
 
 
+def levels() -> Iterator[IsolationLevel]:
+    """Yield every isolation level that this machine supports, strongest first; each is tried when it is asked for."""
+    apart = bubblewrap.refusal(Namespaces(network=True, own_user=True))
+    if apart is None:
+        yield IsolationLevel(Isolation.FULL, "bubblewrap")
+    mounts = bubblewrap.refusal(Namespaces(own_user=True))
+    if mounts is None:
+        yield IsolationLevel(Isolation.FS, "bubblewrap", apart or "")
+    if landlock.refusal() is None:
+        yield IsolationLevel(Isolation.FS, "landlock", apart or "")
+    lacking = "; ".join(filter(None, (mounts, landlock.refusal())))
+    yield IsolationLevel(Isolation.WORKSPACE, "nothing" if bubblewrap.refusal() else "bubblewrap", lacking)
+
+
 @functools.cache
 def supported_levels() -> tuple[IsolationLevel, ...]:
     """Return every isolation level that this machine supports, strongest first."""
-    out = []
-    apart = bubblewrap.refusal(Namespaces(network=True, own_user=True))
-    mounts = bubblewrap.refusal(Namespaces(own_user=True))
-    processes = bubblewrap.refusal()
-    if apart is None:
-        out.append(IsolationLevel(Isolation.FULL, "bubblewrap"))
-    if mounts is None:
-        out.append(IsolationLevel(Isolation.FS, "bubblewrap", apart or ""))
-    if landlock.refusal() is None:
-        out.append(IsolationLevel(Isolation.FS, "landlock", apart or ""))
-    lacking = "; ".join(filter(None, (mounts, landlock.refusal())))
-    out.append(IsolationLevel(Isolation.WORKSPACE, "nothing" if processes else "bubblewrap", lacking))
-    return tuple(out)
+    return tuple(levels())
 
 
 def choose_level(floor: Isolation, strongest: Isolation = Isolation.FULL) -> IsolationLevel:
     """Return the best level up to `strongest`, or raise SandboxCreateFailed if it is below `floor`."""
-    wall = next(level for level in supported_levels() if level.level.rank <= max(strongest.rank, 1))
+    wall = next(level for level in levels() if level.level.rank <= max(strongest.rank, 1))
     if floor.rank > wall.level.rank:
         why = f"[box] strongest is {strongest}" if wall.level is strongest else wall.why_not_more
         raise SandboxCreateFailed(

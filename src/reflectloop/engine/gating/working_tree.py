@@ -15,6 +15,7 @@ from reflectloop.workspace import repository, secret_guard, snapshot
 from reflectloop.workspace.project import Project
 
 _SUBMODULE = b"160000 "
+_BY_TIME = bytes(4)  # flags of a compiled file that holds the time of its source
 _ENVIRONMENTS = frozenset((".venv", "venv", "node_modules"))
 
 
@@ -78,9 +79,15 @@ def _without_environments(trees: TreeBuilder, base: str, head: str) -> tuple[str
 
 
 def _without_compiled(trees: TreeBuilder, known: Sequence[str], head: str) -> tuple[str, list[str]]:
-    """Leave out what Python compiled in the user's folder, if no commit has it: sealed runs compile for themselves."""
-    compiled = [path for path in trees.listing(head) if path.endswith(".pyc") and "__pycache__/" in path]
+    """Leave out what Python compiled in the user's folder, if no commit has it: sealed runs compile for themselves.
+
+    What Python would load without a look at the source is no usual file, and stays.
+    """
+    listing = trees.listing(head)
+    compiled = [path for path in listing if path.endswith(".pyc") and "__pycache__/" in path]
     compiled = [path for path in compiled if not any(path in trees.listing(tree) for tree in known)]
+    contents = trees.contents([listing[path].blob for path in compiled])
+    compiled = [path for path in compiled if contents[listing[path].blob][4:8] == _BY_TIME]
     if not compiled:
         return head, []
     folders = list(dict.fromkeys(path.rpartition("/")[0] for path in compiled))
