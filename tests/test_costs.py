@@ -49,19 +49,25 @@ def go(crew: Crew, plan: Path) -> RunOutcome:
 
 
 def test_an_unknown_cost_is_reported_as_unknown() -> None:
-    assert usage.money(AgentUsage(2, usd=0.5)) == "0.5000 USD"
-    assert usage.money(AgentUsage(2, unpriced=2)) == "unknown cost"
-    assert usage.money(AgentUsage(2, usd=0.5, unpriced=1)) == "0.5000 USD and 1 call(s) of unknown cost"
-    task = Task(spent={"1": {"executor": AgentUsage(1, 10, unpriced=1)}})
+    assert usage.money(AgentUsage(calls=2, usd=0.5)) == "0.5000 USD"
+    assert usage.money(AgentUsage(calls=2, unpriced=2)) == "unknown cost"
+    assert usage.money(AgentUsage(calls=2, usd=0.5, unpriced=1)) == "0.5000 USD and 1 call(s) of unknown cost"
+    task = Task(spent={"1": {"executor": AgentUsage(calls=1, tokens=10, unpriced=1)}})
     assert usage.data(task)["in_all"]["usd"] is None
     assert "| 1 | executor | 1 | 0 | 10 | 1 unknown | 0.0 |" in usage.table(task)
 
 
 def test_a_role_is_summed_over_its_steps_and_a_budget_names_only_what_it_limits() -> None:
     task = Task(
-        spent={"": {"planner": AgentUsage(1, 100)}, "1": {"planner": AgentUsage(1, 20), "executor": AgentUsage(2, 5)}}
+        spent={
+            "": {"planner": AgentUsage(calls=1, tokens=100)},
+            "1": {"planner": AgentUsage(calls=1, tokens=20), "executor": AgentUsage(calls=2, tokens=5)},
+        }
     )
-    assert usage.by_role(task) == {"planner": AgentUsage(2, 120), "executor": AgentUsage(2, 5)}
+    assert usage.by_role(task) == {
+        "planner": AgentUsage(calls=2, tokens=120),
+        "executor": AgentUsage(calls=2, tokens=5),
+    }
     said = list(usage.usage_lines(usage.data(task, AgentBudget(tokens=4000)), "1"))
     assert said[0].startswith("agents: 4 call(s), 0 turn(s), 125 tokens, 0.0000 USD")
     assert "  step 1, executor: 2 call(s), 0 turn(s), 5 tokens, 0.0000 USD, 0.0 s" in said

@@ -157,11 +157,28 @@ def test_every_field_of_a_task_comes_back(tmp_path: Path) -> None:
         run_id="R", step_id="a", success=False, exit_code=1, tree="t", duration_ms=1, checks=[{"name": "x", "held": 1}]
     )
     run = RunState(
-        "R", "h", "t", "full", "now", {"a": StepState("a", "failed", 1, "t", "s", 1, 2, 1, ended, "why")}, "failed"
+        id="R",
+        plan_hash="h",
+        base_tree="t",
+        isolation="full",
+        started="now",
+        steps={"a": StepState("a", "failed", 1, "t", "s", 1, 2, 1, ended, "why")},
+        status="failed",
     )
     run.order, run.titles, run.objective = ["a"], {"a": "A"}, {"objective": {"goal": "g"}}
-    latch = Latch("failure", "r", "STEP_FAILED", "R", "a", "h", "t")
-    task = Task("T", "p", "t", {"R": run}, latch, 1, TaskState.PAUSED, TaskState.EXECUTING)
+    latch = Latch(
+        grade="failure", reason="r", error_code="STEP_FAILED", run_id="R", step_id="a", plan_hash="h", base_tree="t"
+    )
+    task = Task(
+        id="T",
+        plan_path="p",
+        title="t",
+        runs={"R": run},
+        latch=latch,
+        forgiven=1,
+        state=TaskState.PAUSED,
+        left=TaskState.EXECUTING,
+    )
     snapshot.write(tmp_path, snapshot.JournalView(task, b""), {"todo.md": ["0"]})
     found = snapshot.read_document(tmp_path)
     assert found

@@ -33,7 +33,8 @@ def test_a_todo_shows_done_current_pending_blocked_and_skipped() -> None:
         "e": StepState("e", "skipped", reason="done by hand"),
         "f": StepState("f", "done", reason="imported"),
     }
-    task = Task("T-1", "p", "Title", {"R": RunState("R", "h", "t", "full", "now", steps)}, state=TaskState.EXECUTING)
+    run = RunState(id="R", plan_hash="h", base_tree="t", isolation="full", started="now", steps=steps)
+    task = Task(id="T-1", plan_path="p", title="Title", runs={"R": run}, state=TaskState.EXECUTING)
     text = views.todo(task, {"a": "First\n- [x] forged", "c": "Third"})
     assert text.splitlines()[0] == HEAD
     assert text.splitlines()[-6:] == [
@@ -48,11 +49,12 @@ def test_a_todo_shows_done_current_pending_blocked_and_skipped() -> None:
 
 def test_if_nothing_runs_the_first_open_step_is_current() -> None:
     steps = {"a": StepState("a", "done"), "b": StepState("b", "failed", reason="no"), "c": StepState("c")}
-    task = Task("T-1", "p", "Title", {"R": RunState("R", "h", "t", "full", "now", steps)}, state=TaskState.BLOCKED)
+    run = RunState(id="R", plan_hash="h", base_tree="t", isolation="full", started="now", steps=steps)
+    task = Task(id="T-1", plan_path="p", title="Title", runs={"R": run}, state=TaskState.BLOCKED)
     assert "- [>] b (BLOCKED: no)\n- [ ] c\n" in views.todo(task, {})
     task.state = TaskState.ABORTED
     assert "[>]" not in views.todo(task, {})
-    assert "No run has begun." in views.todo(Task("T-1", "p", "Title"), {})
+    assert "No run has begun." in views.todo(Task(id="T-1", plan_path="p", title="Title"), {})
 
 
 def test_a_log_keeps_the_order_of_the_journal_also_when_the_clock_was_set_back(

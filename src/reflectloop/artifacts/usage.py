@@ -34,7 +34,7 @@ def _least(values: Iterable[Any]) -> Any:  # noqa: ANN401 - numbers of either ki
 def used_since_unlock(task: Task) -> AgentUsage:
     """Return what was used since a person last unlocked the task: only that counts against the budget."""
     total, granted = task.spent_in_all, task.granted
-    return AgentUsage(*(getattr(total, name) - getattr(granted, name) for name in AgentUsage.__dataclass_fields__))
+    return AgentUsage(**{name: value - getattr(granted, name) for name, value in total.fields().items()})
 
 
 def by_role(task: Task) -> dict[str, AgentUsage]:
@@ -119,5 +119,5 @@ def data(task: Task, most: AgentBudget | None = None) -> dict[str, Any]:
 
 
 def _plain(used: AgentUsage) -> dict[str, Any]:
-    fields = {name: getattr(used, name) for name in AgentUsage.__dataclass_fields__}
+    fields = used.fields()
     return fields | {"usd": None if used.unpriced and used.unpriced == used.calls else round(used.usd, 6)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -85,7 +84,7 @@ def tp(
     started = continue_in_background(project_dir)
     lines = [line for answer in (planned, started) if not callable(answer.lines) for line in answer.lines]
     lines = [line for line in lines if not line.startswith("next: ")] + [Note(f"next: {started.next_step}")]
-    return dataclasses.replace(planned, lines=lines, next_step=started.next_step)
+    return planned._replace(lines=lines, next_step=started.next_step)
 
 
 @contextmanager

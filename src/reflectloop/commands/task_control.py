@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import shutil
 import signal
@@ -206,7 +205,7 @@ def _before(run: RunState, step_id: str) -> str:
     if start and run.kind is not TaskKind.AGENTS:
         return start  # includes what was written between two steps
     earlier = run.order[: run.order.index(step_id)] if step_id in run.order else run.order
-    return dataclasses.replace(run, order=earlier).reached
+    return run.replaced(order=earlier).reached
 
 
 def _parts(run: RunState, step_id: str) -> list[str]:

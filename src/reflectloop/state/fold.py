@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 from reflectloop.errors import StateDamaged
 from reflectloop.state import events
 from reflectloop.state.journal import JournalEntry
+from reflectloop.state.record import FrozenRecord, Record
 from reflectloop.state.transitions import TaskState, allowed
 from reflectloop.terms import Decision, OutcomeWord
 
@@ -62,8 +63,7 @@ class StepState(NamedTuple):
     parts: tuple[str, ...] = ()  # the steps that it was split into
 
 
-@dataclasses.dataclass(slots=True)
-class RunState:
+class RunState(Record):
     """A run as its events left it."""
 
     id: str
@@ -120,8 +120,7 @@ class RunState:
         return sum(step.status == status for step in self.steps.values())
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Latch:
+class Latch(FrozenRecord):
     """The reason why a task cannot simply be run again."""
 
     grade: str
@@ -133,8 +132,7 @@ class Latch:
     base_tree: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class AgentUsage:
+class AgentUsage(FrozenRecord):
     """The agents' usage; calls of unknown cost are counted separately, never as free."""
 
     calls: int = 0
@@ -145,17 +143,18 @@ class AgentUsage:
     unpriced: int = 0  # calls of unknown price
 
     def plus(self, other: AgentUsage) -> AgentUsage:
-        return AgentUsage(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
+        return AgentUsage(**{name: value + getattr(other, name) for name, value in self.fields().items()})
 
     @classmethod
     def of(cls, event: events.AgentAsked) -> AgentUsage:
         tokens = event.input_tokens + event.output_tokens + event.cache_read_tokens + event.cache_write_tokens
         usd, unpriced = event.cost_usd or 0.0, event.cost_usd is None
-        return cls(1, tokens, event.turns, event.duration_ms, usd, int(unpriced))
+        return cls(
+            calls=1, tokens=tokens, turns=event.turns, wall_ms=event.duration_ms, usd=usd, unpriced=int(unpriced)
+        )
 
 
-@dataclasses.dataclass(slots=True)
-class Task:
+class Task(Record):
     """A task as its events left it."""
 
     id: str = ""
@@ -168,7 +167,7 @@ class Task:
     left: TaskState | None = None  # the state to return to after a pause
     gated: list[events.Json] = dataclasses.field(default_factory=list)  # gate decisions since the last unlock
     spent: dict[str, dict[str, AgentUsage]] = dataclasses.field(default_factory=dict)  # by step, then by role
-    granted: AgentUsage = AgentUsage()  # usage at the last unlock
+    granted: AgentUsage = dataclasses.field(default_factory=AgentUsage)  # usage at the last unlock
     met: dict[str, list[str]] = dataclasses.field(
         default_factory=dict
     )  # for each failure signature, the steps in which it occurred
@@ -295,12 +294,12 @@ def _apply_run_event(
 
 def _started(started: events.RunStarted, entry: JournalEntry) -> RunState:
     return RunState(
-        started.run_id,
-        started.plan_hash,
-        started.base_tree,
-        started.isolation,
-        entry.at,
-        {name: _initial_step(name, started.imported.get(name)) for name in started.steps},
+        id=started.run_id,
+        plan_hash=started.plan_hash,
+        base_tree=started.base_tree,
+        isolation=started.isolation,
+        started=entry.at,
+        steps={name: _initial_step(name, started.imported.get(name)) for name in started.steps},
         mode=started.mode,
         base_commit=started.base_commit,
         titles=started.titles,
@@ -527,7 +526,13 @@ def _apply_latch_event(task: Task, event: events.LatchSet | events.LatchCleared,
         if event.signature:
             task.met.setdefault(event.signature, []).append(event.step_id or "")
         task.latch = Latch(
-            event.grade, event.reason, event.error_code, event.run_id, event.step_id, event.plan_hash, event.base_tree
+            grade=event.grade,
+            reason=event.reason,
+            error_code=event.error_code,
+            run_id=event.run_id,
+            step_id=event.step_id,
+            plan_hash=event.plan_hash,
+            base_tree=event.base_tree,
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 from reflectloop.errors import StateDamaged
 from reflectloop.state import events, journal
 from reflectloop.state.fold import AgentUsage, Latch, RunState, StepState, Task, advance, fold
+from reflectloop.state.record import FrozenRecord
 from reflectloop.state.transitions import TaskState
 from reflectloop.system import files
 
@@ -23,8 +23,7 @@ SCHEMA = 1
 Views = dict[str, list[str]]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class StateDocument:
+class StateDocument(FrozenRecord):
     """The content of `state.json`. Old ones must always load: only add fields, with defaults."""
 
     schema_version: Literal[1]
@@ -103,15 +102,11 @@ def write(folder: Path, covered: JournalView, views: Views) -> None:
     files.write_atomic(folder / NAME, journal.seal(document))
 
 
-def _fields(value: Task | RunState | Latch | AgentUsage) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in value.__dataclass_fields__}
-
-
 def _of_task(task: Task) -> events.Json:
-    runs = {name: _fields(run) | {"steps": _of_steps(run)} for name, run in task.runs.items()}
-    spent = {step: {role: _fields(usage) for role, usage in roles.items()} for step, roles in task.spent.items()}
-    latch = _fields(task.latch) if task.latch else None
-    return _fields(task) | {"latch": latch, "runs": runs, "spent": spent, "granted": _fields(task.granted)}
+    runs = {name: run.fields() | {"steps": _of_steps(run)} for name, run in task.runs.items()}
+    spent = {step: {role: usage.fields() for role, usage in roles.items()} for step, roles in task.spent.items()}
+    latch = task.latch.fields() if task.latch else None
+    return task.fields() | {"latch": latch, "runs": runs, "spent": spent, "granted": task.granted.fields()}
 
 
 def _of_steps(run: RunState) -> events.Json:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from reflectloop.errors import NoSpace, SandboxCreateFailed
 from reflectloop.system import clock, executables, files, process
@@ -74,13 +73,12 @@ def _tied(argv: list[str]) -> list[str]:
     return bubblewrap.with_die_with_parent(argv)
 
 
-@dataclass(frozen=True)
-class Git:
+class Git(NamedTuple):
     """One repository. With `git_dir` the caller's git configuration is ignored."""
 
     git_dir: Path | None = None
     work_tree: Path | None = None
-    index: Path | None = None
+    index_file: Path | None = None
     objects: Path | None = None  # the folder for new objects instead of the repository's
     cwd: Path | None = None
     tied: bool = False  # end git when the engine ends
@@ -101,8 +99,8 @@ class Git:
         }
         if self.work_tree:
             env["GIT_WORK_TREE"] = os.fspath(self.work_tree)
-        if self.index:
-            env["GIT_INDEX_FILE"] = os.fspath(self.index)
+        if self.index_file:
+            env["GIT_INDEX_FILE"] = os.fspath(self.index_file)
         if self.objects:
             env["GIT_OBJECT_DIRECTORY"] = os.fspath(self.objects)
             env["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = _quoted(self.git_dir / "objects")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import filecmp
 import os
 import shutil
@@ -206,7 +205,7 @@ def to_work_tree(
             target.run("read-tree", prepared.now)
             target.attempt("update-index", "-q", "--refresh")
             # It must die with us: otherwise it could go on changing files during the next apply.
-            dataclasses.replace(target, tied=True).run("read-tree", "-m", "-u", prepared.now, prepared.result)
+            target._replace(tied=True).run("read-tree", "-m", "-u", prepared.now, prepared.result)
             _refuse_unwritten(project, store, prepared, names, scratch)
             then()
         except BaseException as fault:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import errno
 import functools
 import os
@@ -112,12 +111,12 @@ class Workspace:
     def git(self) -> Git:
         """Return git for trees and the index; it runs in the store, so it opens no file that a command wrote."""
         plain = self.store.git(index=self.engine_dir / "index", objects=self.quarantine, shield=self.shield)
-        return dataclasses.replace(plain, cwd=self.store.path)
+        return plain._replace(cwd=self.store.path)
 
     def git_on_files(self, since_ns: int | None = None) -> Git:
         """Return git for the files; raise Unrecordable if a command left files that would block it."""
         traps.refuse_traps(self.written, since_ns)
-        return dataclasses.replace(self.git(), work_tree=self.repo, cwd=None, until=clock.monotonic() + self.record_s)
+        return self.git()._replace(work_tree=self.repo, cwd=None, until=clock.monotonic() + self.record_s)
 
     def git_for_merges(self) -> Git:
         """Return git that uses the workspace's attributes for merges, or none if those would block it."""
@@ -247,7 +246,7 @@ class Workspace:
     def _writer(self) -> Git:
         """Return git without the write guard, which does not allow the workspace's files. It writes no objects."""
         plain = self.store.git(work_tree=self.repo, index=self.engine_dir / "index", objects=self.quarantine)
-        return dataclasses.replace(plain, until=clock.monotonic() + self.record_s)
+        return plain._replace(until=clock.monotonic() + self.record_s)
 
     def _check_out(self, tree: str) -> None:
         self._writer().run("read-tree", "-u", "--reset", tree)

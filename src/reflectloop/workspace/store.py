@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from reflectloop.errors import SandboxCreateFailed
 from reflectloop.system import beneath, files
@@ -48,8 +47,7 @@ class StoreSettings(Protocol):
     def exclude(self) -> tuple[str, ...]: ...
 
 
-@dataclass(frozen=True)
-class Store:
+class Store(NamedTuple):
     path: Path
     object_format: str
     copies: bool = False  # copy mode: only our rules decide what is excluded
@@ -71,7 +69,7 @@ class Store:
         objects: Path | None = None,
         shield: WriteGuard | None = None,
     ) -> Git:
-        return Git(git_dir=self.path, work_tree=work_tree, index=index, objects=objects, shield=shield)
+        return Git(git_dir=self.path, work_tree=work_tree, index_file=index, objects=objects, shield=shield)
 
     def keep(self, name: str, commit: str) -> None:
         """Protect a commit and its ancestors from garbage collection by a ref."""

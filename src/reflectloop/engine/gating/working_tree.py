@@ -44,7 +44,7 @@ def changed_submodule(project: Project, trees: TreeBuilder, scratch: Path, tree:
         if objects is None:
             continue
         index = scratch / f"{uuid.uuid4().hex}.index"
-        part = Git(git_dir=trees.store.path, work_tree=place, index=index, objects=objects)
+        part = Git(git_dir=trees.store.path, work_tree=place, index_file=index, objects=objects)
         try:
             known = part.attempt("read-tree", head.split()[-1].decode())
             if not known.code and part.attempt("ls-files", "-m", "-o", "--exclude-standard").stdout:

@@ -53,7 +53,7 @@ def open_journal(
     `current` makes it the task that other commands are about.
     """
     if task is None:
-        task = Task(clock.task_id(at), key, title)
+        task = Task(id=clock.task_id(at), plan_path=key, title=title)
         journal = folders.open_journal(task.id, tell)
         journal.append(events.TaskOpened(task_id=task.id, plan_path=key, title=title))
         files.write_atomic(_pointer(folders, key), task.id + "\n")
