@@ -15,7 +15,7 @@ from reflectloop.engine.run.request import NullObserver
 from reflectloop.verification import check_runner
 from support import Repo
 
-_BY_TIME = py_compile.PycInvalidationMode.TIMESTAMP
+_MODES = py_compile.PycInvalidationMode
 CHECK = '[[verify.checks]]\nname = "price"\nkind = "custom"\nrun = ["python", "-c", "import shop; assert shop.PRICE == 10"]\n'
 
 
@@ -71,12 +71,15 @@ def test_an_environment_that_git_does_not_ignore_is_no_part_of_the_change(repo: 
     assert any(".venv/ is not ignored by git" in note for note in found.envelope.warnings)
 
 
-def test_what_python_compiled_is_no_part_of_the_change_unless_it_is_committed(repo: Repo) -> None:
+@pytest.mark.parametrize("mode", [_MODES.TIMESTAMP, _MODES.CHECKED_HASH])  # pytest writes hashes
+def test_what_python_compiled_is_no_part_of_the_change_unless_it_is_committed(
+    repo: Repo, mode: py_compile.PycInvalidationMode
+) -> None:
     repo.write("reflectloop.toml", CHECK)
     repo.write("shop/__init__.py", "PRICE = 10\n")
     repo.commit("a shop")
     repo.write("shop/__init__.py", "PRICE = 10  # euros\n")
-    compiled = py_compile.compile(os.fspath(repo.path / "shop/__init__.py"), invalidation_mode=_BY_TIME)
+    compiled = py_compile.compile(os.fspath(repo.path / "shop/__init__.py"), invalidation_mode=mode)
     assert compiled is not None
 
     found = verify(VerifyRequest(repo.path), NullObserver())
@@ -89,3 +92,16 @@ def test_what_python_compiled_is_no_part_of_the_change_unless_it_is_committed(re
     repo.git("add", "-f", compiled)
     repo.commit("a shop with its compiled form")
     assert verify(VerifyRequest(repo.path, base), NullObserver()).error is not None
+
+
+def test_bytecode_that_is_loaded_without_a_look_at_its_source_is_a_part_of_the_change(repo: Repo) -> None:
+    repo.write("reflectloop.toml", CHECK)
+    repo.write("shop/__init__.py", "PRICE = 10\n")
+    repo.commit("a shop")
+    repo.write("shop/__init__.py", "PRICE = 10  # euros\n")
+    py_compile.compile(os.fspath(repo.path / "shop/__init__.py"), invalidation_mode=_MODES.UNCHECKED_HASH)
+
+    found = verify(VerifyRequest(repo.path), NullObserver())
+
+    assert found.error is not None
+    assert "shop/__pycache__/" in found.error.message

@@ -15,7 +15,7 @@ from reflectloop.workspace import repository, secret_guard, snapshot
 from reflectloop.workspace.project import Project
 
 _SUBMODULE = b"160000 "
-_BY_TIME = bytes(4)  # flags of a compiled file that holds the time of its source
+_COMPARED = (bytes(4), b"\x03\0\0\0")  # flags of a compiled file with the time, or a hash to compare, of its source
 _ENVIRONMENTS = frozenset((".venv", "venv", "node_modules"))
 
 
@@ -87,7 +87,7 @@ def _without_compiled(trees: TreeBuilder, known: Sequence[str], head: str) -> tu
     compiled = [path for path in listing if path.endswith(".pyc") and "__pycache__/" in path]
     compiled = [path for path in compiled if not any(path in trees.listing(tree) for tree in known)]
     contents = trees.contents([listing[path].blob for path in compiled])
-    compiled = [path for path in compiled if contents[listing[path].blob][4:8] == _BY_TIME]
+    compiled = [path for path in compiled if contents[listing[path].blob][4:8] in _COMPARED]
     if not compiled:
         return head, []
     folders = list(dict.fromkeys(path.rpartition("/")[0] for path in compiled))
