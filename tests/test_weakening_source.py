@@ -98,6 +98,8 @@ def test_an_answer_to_a_tests_own_input_is_suspect() -> None:
     before = "def price(n):\n    return n\n"
     after = "def price(n):\n    if n == 37:\n        return 481\n    return n\n"
     assert bad(found("src/shop.py", before, after, **tests)) == [("test-input-special-cased", "suspect")]
+    row = after.replace("n == 37", "(n,) == (37,)")
+    assert bad(found("src/shop.py", before, row, **tests)) == [("test-input-special-cased", "suspect")]
     table = "KNOWN = {37: 481, 3: 30}\n\n\ndef price(n):\n    return KNOWN.get(n, n)\n"
     tests["tests/test_shop.py"] += "    assert price(3) == 30\n"
     assert bad(found("src/shop.py", before, table, **tests)) == [("test-input-special-cased", "suspect")]

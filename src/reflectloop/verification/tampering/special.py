@@ -316,10 +316,18 @@ def _returned(body: Sequence[ast.stmt]) -> ast.expr | None:
 def _chosen(test: ast.expr, result: ast.expr) -> tuple[str, str] | None:
     for compare in ast.walk(test):
         if isinstance(compare, ast.Compare) and isinstance(compare.ops[0], ast.Eq | ast.In):
-            for side in (compare.left, *compare.comparators):
+            for side in _sides(compare):
                 if _is_value(side) and _is_value(result) and _unusual(side, result):
                     return ast.unparse(side), ast.unparse(result)
     return None
+
+
+def _sides(compare: ast.Compare) -> list[ast.expr]:
+    """Return what is compared: `[a, b] == [1, 2]` compares `a` with `1` and `b` with `2`."""
+    sides = [compare.left, *compare.comparators]
+    rows = [side.elts for side in sides if isinstance(side, ast.List | ast.Tuple)]
+    is_row = len(rows) == len(sides) and len({len(row) for row in rows}) == 1
+    return [element for row in rows for element in row] if is_row and rows[0] else sides
 
 
 def _unusual(first: ast.expr, second: ast.expr) -> bool:
