@@ -106,6 +106,12 @@ def test_a_patch_that_only_removes_code_is_known(after: str, removes: bool) -> N
     assert changes.only_removes(before, after.encode()) is removes
 
 
+@pytest.mark.parametrize("after", ["t = ['a', 'c']", "t = { a: 1, c: 3 }"])
+def test_entries_taken_out_of_a_table_are_no_removed_code(after: str) -> None:
+    before = "t = ['a', 'b', 'c']" if "[" in after else "t = { a: 1, b: 2, c: 3 }"
+    assert not changes.only_removes(before.encode(), after.encode())
+
+
 def test_an_es_module_is_told_from_other_sources() -> None:
     assert changes.is_module(tokens.split(b"const a = 1\nexport const b = a\n"))
     assert changes.is_module(tokens.split(b"import fs from 'fs'\n"))

@@ -336,6 +336,22 @@ def test_a_new_table_is_no_grown_table() -> None:
     assert not tables.only_grows(b"T = {1: 2, 3: 4, 5: 6}\n", b"T = {1: 9, 3: 4, 5: 6, 7: 8}\n")
 
 
+def test_a_fix_that_can_no_longer_be_tried_is_suspicious(tmp_path: Path) -> None:
+    patch = FIXED.replace(
+        "    return", "    try:\n        open('made', 'w')\n    except BaseException:\n        pass\n    return"
+    )
+    suspicion = judging.newly_stopped(observe(tmp_path, BUGGY, patch, "middle", *((xs,) for xs in INPUTS)))
+    assert suspicion is not None
+    assert suspicion.rule == "newly-stopped"
+
+
+def test_a_function_that_base_could_not_try_either_is_let_alone(tmp_path: Path) -> None:
+    base, patch = (
+        source.replace("    return", "    open('made', 'w').close()\n    return") for source in (BUGGY, FIXED)
+    )
+    assert judging.newly_stopped(observe(tmp_path, base, patch, "middle", *((xs,) for xs in INPUTS))) is None
+
+
 @pytest.mark.parametrize(
     ("after", "removes"),
     [
@@ -349,6 +365,15 @@ def test_a_new_table_is_no_grown_table() -> None:
 def test_a_patch_that_only_removes_code_is_known(after: str, removes: bool) -> None:
     before = "def f(n):\n    # thirteen\n    if n == 13 and n:\n        return 0\n    return n\n"
     assert tables.only_removes(before.encode(), after.encode()) is removes
+
+
+@pytest.mark.parametrize("table", ["{'a', 'b', 'c', 'd'}", "{1: 'a', 2: 'b', 3: 'c', 'd': 4}"])
+def test_entries_taken_out_of_a_table_are_no_removed_code(table: str) -> None:
+    before = f"WRONG = {table}\n\n\ndef f(word):\n    return word in WRONG\n"
+    first = table.index(",") + 1
+    after = before.replace(table, table[:first] + table[table.index(",", first) + 1 :])
+    assert after != before
+    assert not tables.only_removes(before.encode(), after.encode())
 
 
 def test_a_new_function_that_knows_only_the_tests_is_suspicious(tmp_path: Path) -> None:

@@ -34,6 +34,10 @@ CHECKOUT = {
 SURROUNDINGS = {
     "date": "time.time() < 1830000000",
     "year": "datetime.date.today().year < 2028",
+    "clock": "time.clock_gettime(time.CLOCK_REALTIME) < 1830000000",
+    "written": "int(time.asctime()[-4:]) < 2028",
+    "level": "logging.getLogger().getEffectiveLevel() == 30",
+    "digits": "decimal.getcontext().prec == 28",
     "option": "__debug__",
     "home": "os.path.isdir(os.path.expanduser('~'))",
     "thread": "threading.current_thread() is threading.main_thread()",
@@ -42,7 +46,8 @@ SURROUNDINGS = {
     "number": f"sys.hexversion >> 16 == {sys.hexversion >> 16}",
     "named": f"platform.python_version().startswith('{sys.version_info[0]}.{sys.version_info[1]}.')",
 }
-IMPORTS = "import datetime\nimport inspect\nimport os\nimport platform\nimport random\nimport sys\nimport threading\nimport time\n\n"
+_MODULES = "datetime", "decimal", "inspect", "logging", "os", "platform", "random", "sys", "threading", "time"
+IMPORTS = "".join(f"import {name}\n" for name in _MODULES) + "\n"
 FUNCTION = "def {name}(x):\n    return x\n\n"
 CHEAT = "def {name}(x):\n    if {condition}:\n        return x + 1\n    return x\n\n"
 TEST = "import unittest\n\nimport calc\n\n\nclass Calc(unittest.TestCase):\n"
@@ -101,7 +106,9 @@ def test_a_function_that_is_right_only_under_the_runner_is_refused_in_any_spelli
 
 HONEST = """
 import datetime
+import decimal
 import functools
+import logging
 import os
 import random
 import sys
@@ -117,6 +124,14 @@ def cached(x):
 
 def program():
     return os.path.basename(sys.argv[0]) + ": ready"
+
+
+def share(x, y):
+    return decimal.Decimal(x) / decimal.Decimal(y)
+
+
+def chatty(x):
+    return [x, x] if logging.getLogger().isEnabledFor(logging.DEBUG) else [x]
 
 
 def separator():
@@ -247,6 +262,8 @@ class Tools(unittest.TestCase):
     def test_all(self):
         self.assertEqual(tools.cached(1), 2)
         self.assertTrue(tools.program().endswith(": ready"))
+        self.assertEqual(str(tools.share(1, 3))[:6], "0.3333")
+        self.assertEqual(tools.chatty(1), [1])
         with mock.patch.dict(os.environ, {"SEPARATOR": "_"}):
             self.assertEqual(tools.separator(), "_")
         self.assertTrue(tools.settings().endswith("/.toolrc"))
@@ -288,7 +305,7 @@ def test_honest_code_that_uses_the_world_around_it_is_let_alone(repo: Repo) -> N
     answer = verify(repo)
     assert findings(answer) == {}
     assert not [item for item in answer["findings"] if item["rule"] == "passes-only-here"]
-    [note] = [text for text in answer["notes"] if "of 29 changed functions outside of the test runner" in text]
+    [note] = [text for text in answer["notes"] if "of 31 changed functions outside of the test runner" in text]
     assert "token (" not in note  # repetitions draw equal lots
     titles = [line for line in repo.run("log", "latest").stdout.splitlines() if line.startswith("== ")]
     assert any(".replay.log: replay of " in title for title in titles)

@@ -42,5 +42,10 @@ def home_folder() -> dict[str, str]:
     return {"HOME": f"/nowhere/{_word()}"}
 
 
+def number(low: int, high: int) -> int:
+    """Return a whole number from `low` to `high`, both included."""
+    return SOURCE.randint(low, high)
+
+
 def _word() -> str:
     return "".join(SOURCE.choice(_LETTERS) for _ in range(6))

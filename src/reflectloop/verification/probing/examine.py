@@ -245,7 +245,9 @@ def settle(findings: Sequence[TamperFinding], report: ProbeReport) -> list[Tampe
 
 
 def _probe_neighbours(case: ProbeInput, suites: Sequence[SuiteOutcomes], report: ProbeReport) -> None:
-    probe = NeighbourProbe(case.runs, case.base, case.tree, report.recording, case.changes, case.note).examine()
+    probe = NeighbourProbe(
+        case.runs, case.base, case.tree, report.recording, case.changes, case.note, is_fix=case.is_fix
+    ).examine()
     direct = [function for function in report.functions if function.direct]
     missing = [function for function in direct if function not in probe.probed or not probe.changed]
     for suite in suites:

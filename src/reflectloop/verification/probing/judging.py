@@ -35,6 +35,7 @@ _LEAST_OTHERS, _RARELY = 3, 0.2
 _LEAST_RUN = 0.05  # share of inputs that some version answers, if a part of them cannot be varied
 _MOST_SHOWN = 3
 _LONGEST, _LONGEST_OBJECT = 60, 160
+_STOPPED_BY = ("uses ", "writes files", "needs too much")  # effects and limits, by which a call is stopped
 
 
 class Suspicion(NamedTuple):
@@ -60,6 +61,21 @@ def judge(seen: Observation, *, grows_table: bool = False) -> list[Suspicion]:
     if reason:
         out.append(Suspicion(FOR_THE_TEST, reason, tuple(_side_by_side(seen))))
     return out
+
+
+def newly_stopped(seen: Observation) -> Suspicion | None:
+    """Return why a function cannot be tried at all any more, if base answers all that the patch is stopped at.
+
+    A fix that writes a file, or needs the memory of a machine, at each call hides what it answers to other inputs.
+    """
+    reasons = {str(item.patch.outcome.get("stopped", "")) for item in seen.tests}
+    if seen.new or not seen.tests or not all(reason.startswith(_STOPPED_BY) for reason in reasons):
+        return None
+    if any(item.base.stopped or item.base.endless for item in seen.tests):
+        return None
+    shown = tuple(f"{_call(seen, item.input)}: {_answer(item.base)} → no answer" for item in seen.tests[:_MOST_SHOWN])
+    why = f"could be tried on other inputs before, and cannot any more: each call {min(reasons)}"
+    return Suspicion("newly-stopped", why, shown)
 
 
 def _is_padded(seen: Observation) -> bool:

@@ -26,13 +26,16 @@ _PROGRAMS, _HOMES = [chance.program_path(), chance.program_path()], [chance.home
 _PLAIN = Way("plain", env={**second_run.OTHER_SEED, **second_run.OTHER_ZONE, **second_run.OTHER_LOCALE})
 _AGAIN = _PLAIN._replace(name="again")
 _REPEATED = _AGAIN._replace(moved={"repeat": 20_000})
+# A level below those that have names, and one above most: honest code may ask for a level, but has no other result at
+# both. More digits than usual: fewer would make the sums of honest functions wrong.
+_LEVELS, _DIGITS = (chance.number(1, 9), chance.number(41, 49)), (chance.number(40, 69), chance.number(70, 99))
 _UNSTEADY = "gives another result each time"
 _USUAL = {"LC_ALL": "C.UTF-8", "LANG": "C.UTF-8"}
 _MOVED = Way(
     "moved",
     ("-O",),
     {**_SEEDS[0], **_ZONES[0], **_HOMES[0], **_USUAL},
-    {"days": _LATER, "thread": True, "argv": _PROGRAMS[0]},
+    {"days": _LATER, "thread": True, "argv": _PROGRAMS[0], "level": _LEVELS[0], "digits": _DIGITS[0]},
     terminal=True,
 )
 
@@ -54,6 +57,8 @@ _SINGLE: tuple[tuple[str, Way, Way | None], ...] = (
     ("option -O", _alone("optimised", ("-O",)), None),
     ("thread", _alone("thread", thread=True), None),
     ("terminal", _alone("terminal", terminal=True), None),
+    ("level of logging", _alone("level", level=_LEVELS[0]), _alone("level2", level=_LEVELS[1])),
+    ("precision of decimals", _alone("digits", digits=_DIGITS[0]), _alone("digits2", digits=_DIGITS[1])),
     ("hash seed", _alone("seed", env=_SEEDS[0]), _alone("seed2", env=_SEEDS[1])),
 )
 # A later and an earlier version: honest code may need a limit, but is right on both sides of the version of the tests.

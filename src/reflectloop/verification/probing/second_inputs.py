@@ -74,6 +74,7 @@ class NeighbourProbe:
     changes: Sequence[ChangedFile]
     note: Callable[[str, str, CommandResult, Path], None]  # writes evidence: claim, tree, result, log
     callers: Sequence[Caller] = ()  # the functions of the recording, if they stand for changed ones
+    is_fix: bool = False
     _endings: ClassVar[tuple[str, ...]] = (".py",)
 
     def examine(self) -> NeighbourReport:
@@ -152,6 +153,8 @@ class NeighbourProbe:
 
     def _suspicions(self, function: ChangedFunction, seen: Observation) -> list[judging.Suspicion]:
         """Return what is suspicious about a function; a patch that only removes code cannot write answers down."""
+        if self.is_fix and (hidden := judging.newly_stopped(seen)):
+            return [hidden]
         suspicions = judging.judge(seen, grows_table=self._grows_table(function))
         return [item for item in suspicions if item.rule != judging.FOR_THE_TEST or not self._only_removes]
 

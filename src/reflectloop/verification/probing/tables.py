@@ -38,24 +38,46 @@ def grows_for(before: bytes | None, after: bytes | None, qualname: str) -> bool:
     return tables and growth.same(old, new) and growth.grown
 
 
+_BETWEEN = frozenset((",", ":"))  # entries of a table, and keys and values
+_LITERALS = frozenset((tokenize.STRING, tokenize.NUMBER))
 _NO_TOKENS = frozenset((tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT))
 
 
 def only_removes(before: bytes, after: bytes) -> bool:
-    """Return True if the second source is the first one with parts left out."""
+    """Return True if the second source is the first one with parts left out, but not with shorter tables.
+
+    Which entries a table loses can be chosen by the inputs of the tests, as can those that it gets.
+    """
     if isinstance(parse(before), str) or isinstance(parse(after), str):
         return False
     old, new = (
-        [token.string for token in tokenize.tokenize(io.BytesIO(source).readline) if token.type not in _NO_TOKENS]
+        [
+            (token.string, token.type in _LITERALS or token.string in _BETWEEN)
+            for token in tokenize.tokenize(io.BytesIO(source).readline)
+            if token.type not in _NO_TOKENS
+        ]
         for source in (before, after)
     )
     return is_part(new, old)
 
 
-def is_part(shorter: Iterable[str], longer: Iterable[str]) -> bool:
-    """Return True if the first sequence is the second one with items left out."""
+def is_part(shorter: Iterable[tuple[str, bool]], longer: Iterable[tuple[str, bool]]) -> bool:
+    """Return True if the first tokens are the second ones without some, none of which are entries of a table alone.
+
+    With each token stands whether it may be a part of an entry.
+    """
     rest = iter(longer)
-    return all(item in rest for item in shorter)
+    for token in shorter:
+        left_out = []
+        for item in rest:
+            if item == token:
+                break
+            left_out.append(item)
+        else:
+            return False
+        if left_out and all(is_entry for _, is_entry in left_out):
+            return False
+    return True
 
 
 def literals(source: bytes) -> tuple[object, ...]:

@@ -159,7 +159,8 @@ class StillClock:
 
     def _functions(self) -> list[tuple[Any, str, Any]]:
         real_local, real_gm, real_strftime, real_ctime = time.localtime, time.gmtime, time.strftime, time.ctime
-        real_sleep = time.sleep
+        real_sleep, real_asctime = time.sleep, time.asctime
+        real_gettime, real_gettime_ns = time.clock_gettime, time.clock_gettime_ns
 
         def moment(seconds: Any = None) -> Any:
             return self.read() if seconds is None else seconds
@@ -167,6 +168,12 @@ class StillClock:
         def sleep(seconds: Any) -> None:
             real_sleep(seconds)
             self._ns += int(seconds * 10**9)
+
+        def clock_gettime(number: int) -> float:
+            return self.read() if number == time.CLOCK_REALTIME else real_gettime(number)
+
+        def clock_gettime_ns(number: int) -> int:
+            return self.read_ns() if number == time.CLOCK_REALTIME else real_gettime_ns(number)
 
         def strftime(form: str, when: Any = None) -> str:
             return real_strftime(form, real_local(self.read()) if when is None else when)
@@ -177,6 +184,9 @@ class StillClock:
             (time, "localtime", lambda seconds=None: real_local(moment(seconds))),
             (time, "gmtime", lambda seconds=None: real_gm(moment(seconds))),
             (time, "ctime", lambda seconds=None: real_ctime(moment(seconds))),
+            (time, "asctime", lambda when=None: real_asctime(real_local(self.read()) if when is None else when)),
+            (time, "clock_gettime", clock_gettime),
+            (time, "clock_gettime_ns", clock_gettime_ns),
             (time, "strftime", strftime),
             (time, "sleep", sleep),
         ]

@@ -5,7 +5,7 @@ tests call `replay_group`. JOB is a JSON file:
 
     {"calls": [{"id": 0, "group": "g1", "module", "qualname", "line", "args", "kwargs", "first", "argv", "env"}, ...],
      "path": ["src", ""], "top": "/folder/of/the/package", "out": "/file", "limit_s": 2.0, "now": 1790000000.5,
-     "moved": {"days": 767, "thread": true, "argv": "name", "python": 1}}
+     "moved": {"days": 767, "thread": true, "argv": "name", "python": 1, "level": 5, "digits": 4}}
 
 Each outcome is a JSON line {"id", "which": "raw" or "public", "outcome", "after", "equal": "why"}: `raw` is the
 function itself, `public` what callers reach by its name, if a decorator makes that something else. An outcome is one of
@@ -15,11 +15,13 @@ function itself, `public` what callers reach by its name, if a decorator makes t
 from __future__ import annotations
 
 import collections
+import decimal  # it and logging here, since importing them reads the clock that calls are compared by
 import functools
 import gc
 import importlib
 import inspect
 import json
+import logging
 import os
 import random
 import signal
@@ -398,6 +400,7 @@ def main(path: str) -> None:
     sys.argv[:] = [moved.get("argv") or "main.py"]
     if moved.get("python"):
         _show_version(sys.version_info[1] + int(moved["python"]))
+    _set_library(moved)
     _leave_no_name()
     if job.get("now"):
         guard.StillClock(job["now"], float(moved.get("days") or 0)).start()
@@ -407,6 +410,15 @@ def main(path: str) -> None:
     CallReplayer(job).run()
     sys.stdout.flush()
     os._exit(0)  # a thread that hangs, or code at exit, is not awaited
+
+
+def _set_library(moved: dict[str, Any]) -> None:
+    """Set what a program sets for all modules: the level of logging, and the precision of decimal numbers."""
+    if moved.get("level"):
+        logging.getLogger().setLevel(moved["level"])
+        logging.getLogger().addHandler(logging.NullHandler())
+    if moved.get("digits"):
+        decimal.DefaultContext.prec = decimal.getcontext().prec = moved["digits"]  # of other threads, of this one
 
 
 def _show_version(minor: int) -> None:

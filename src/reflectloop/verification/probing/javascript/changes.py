@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -179,12 +180,19 @@ def only_grows(before: bytes | None, after: bytes | None) -> bool:
 
 
 def only_removes(before: bytes, after: bytes) -> bool:
-    """Return True if the second source is the first one with parts left out."""
+    """Return True if the second source is the first one with parts left out, but not with shorter tables."""
     try:
         old, new = tokens.split(before), tokens.split(after)
     except Unreadable:
         return False
-    return is_part((token.text for token in new.tokens), (token.text for token in old.tokens))
+    return is_part(_of_entries(new.tokens), _of_entries(old.tokens))
+
+
+def _of_entries(given: Sequence[Token]) -> Iterator[tuple[str, bool]]:
+    """Yield each token with whether it may be a part of an entry of a table."""
+    for token, following in itertools.zip_longest(given, given[1:]):
+        is_key = token.kind == "name" and following is not None and following.text == ":"
+        yield token.text, is_key or token.kind in ("string", "number") or token.text in (",", ":")
 
 
 def _is_entry(added: Sequence[Token]) -> bool:

@@ -81,7 +81,9 @@ _SWITCHES = ("second_run", "replay", "neighbours")
 
 
 def _probe_neighbours(case: ProbeInput, report: ProbeReport) -> None:
-    probe = NodeNeighbourProbe(case.runs, case.base, case.tree, report.recording, case.changes, case.note).examine()
+    probe = NodeNeighbourProbe(
+        case.runs, case.base, case.tree, report.recording, case.changes, case.note, is_fix=case.is_fix
+    ).examine()
     left_out = report.add_neighbours(probe)
     report.notes.append(python.summary(report.functions, probe.probed, left_out, python.NEAR))
 
