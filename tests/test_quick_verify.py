@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from reflectloop.verification.quick import ChosenTests, choose_tests
+from reflectloop import api
+from reflectloop.verification import test_selection
+from reflectloop.verification.test_selection import ChosenTests, choose_tests
 from support import Repo, reflectloop
 
 FILES = {
@@ -145,3 +149,25 @@ def test_a_tree_that_is_proven_already_is_answered_by_its_proof(shop: Repo) -> N
     assert reflectloop(shop.path, "verify", "--track", "fix").code == 0
     answer = reflectloop(shop.path, "verify", "--track", "fix", "--quick", "--json")
     assert (answer.code, answer.envelope["evidence_level"]) == (0, "L3")
+
+
+@pytest.mark.usefixtures("without_probing")
+@pytest.mark.parametrize(("long_ms", "looks"), [(0, 1), (10**9, 0)])
+def test_a_long_suite_first_runs_the_few_tests_that_depend_on_the_change(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch, long_ms: int, looks: int
+) -> None:
+    monkeypatch.setattr(test_selection, "_LONG_MS", long_ms)
+    repo.write("pyproject.toml", '[tool.pytest.ini_options]\npythonpath = ["."]\n')
+    for name in ("one", "two", "three", "four"):
+        repo.write(f"{name}.py", "def value():\n    return 1\n")
+        repo.write(f"tests/test_{name}.py", f"import {name}\n\n\ndef test_it():\n    assert {name}.value() == 1\n")
+    repo.commit("four modules")
+    repo.write("one.py", "def value():\n    return 2 - 1\n")
+    summary = api.verify(project=repo.path)
+    assert (summary.outcome, summary.level) == ("PASS", "L3")
+    lines = (summary.receipt.parent / "evidence.jsonl").read_text().splitlines()
+    records = [json.loads(line) for line in lines]
+    first = [record for record in records if "provisional" in record["claim"]]
+    assert [(record["level"], record["counts"]["passed"]) for record in first] == [("L2", 1)] * looks
+    whole = [record for record in records if record["level"] == "L3"]
+    assert [record["counts"]["passed"] for record in whole] == [4]

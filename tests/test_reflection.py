@@ -25,12 +25,11 @@ from reflectloop.reflection.critic import Identity
 from reflectloop.reflection.reflect_command import ReflectionOutcome, ReflectionRequest
 from reflectloop.reflection.reflection import MOST_ROUNDS, ReflectionIO, RepairOutcome, RepairPlan, RepairResult
 from reflectloop.reflection.reflection_report import Reflection
-from reflectloop.reflection.reflection_text import TicketFacts
+from reflectloop.reflection.reflection_text import TicketFacts, WorkspaceFacts
 from reflectloop.reflection.remediation_table import HANDLING, handle
 from reflectloop.reflection.requirements import Requirements
 from reflectloop.reflection.ticket import Ticket
 from reflectloop.reflection.warnings import StepToWarn, WarningLesson, match_warnings
-from reflectloop.reflection.workspace_facts import WorkspaceFacts
 from reflectloop.workspace.folders import Folders
 from support import Repo
 from tasks import opened

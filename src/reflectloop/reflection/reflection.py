@@ -15,9 +15,8 @@ from reflectloop.reflection import reflection_report, reflection_text
 from reflectloop.reflection import ticket as tickets
 from reflectloop.reflection.critic import CriticReport
 from reflectloop.reflection.reflection_report import ErrorClassification, Reflection, RepairAction, Status
-from reflectloop.reflection.reflection_text import TicketFacts
+from reflectloop.reflection.reflection_text import TicketFacts, WorkspaceFacts
 from reflectloop.reflection.ticket import CriticVerdict, Ticket
-from reflectloop.reflection.workspace_facts import WorkspaceFacts
 
 MOST_ROUNDS = 3
 STEPS = ("explore", "reflect", "classify", "plan", "execute", "submit")

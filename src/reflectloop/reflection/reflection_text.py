@@ -12,7 +12,6 @@ from reflectloop.reflection.critic import CriticReport, CriticRequirement
 from reflectloop.reflection.reflection_report import AntiPattern, ErrorAnalysis, ErrorClassification, Trigger
 from reflectloop.reflection.remediation_table import HANDLING
 from reflectloop.reflection.ticket import Category, Issue, Ticket
-from reflectloop.reflection.workspace_facts import WorkspaceFacts
 
 _MOST_PARTS = 6
 _LONGEST = 160  # characters of a name
@@ -41,6 +40,21 @@ _NOTES: dict[Category, str] = {
     "correctness": "run every check on the output before submitting it; a check that cannot run counts as failed",
     "direction": "restate the goal in one sentence, and have it confirmed, before the work begins",
 }
+
+
+class WorkspaceFacts(BaseModel):
+    """The output, tree and artifacts that a reflection starts from."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    ticket_id: str
+    target: str | None
+    target_exists: bool = False
+    target_bytes: int | None = None
+    target_sha256: str | None = None
+    tree: str | None = None  # last tree of the task
+    artifacts: tuple[str, ...] = ()
+    checkpoints: tuple[str, ...] = ()  # finished steps, with the tree of each
 
 
 class TicketFacts(NamedTuple):

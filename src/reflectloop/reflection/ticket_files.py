@@ -15,10 +15,9 @@ from reflectloop.reflection import critic_command, publish_research, ticket_less
 from reflectloop.reflection.critic import CriticReport
 from reflectloop.reflection.critic_command import Judge
 from reflectloop.reflection.reflection import STEPS, ReflectionRound, RepairReport, Submission
-from reflectloop.reflection.reflection_text import TicketFacts
+from reflectloop.reflection.reflection_text import TicketFacts, WorkspaceFacts
 from reflectloop.reflection.ticket import Ticket
 from reflectloop.reflection.ticket_store import OpenTicket
-from reflectloop.reflection.workspace_facts import WorkspaceFacts
 from reflectloop.state import journal
 from reflectloop.state.fold import fold
 from reflectloop.workspace import secret_guard

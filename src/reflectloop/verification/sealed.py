@@ -21,6 +21,7 @@ from reflectloop.verification import (
     probing,
     protected,
     strength,
+    test_selection,
     tools,
     verdict,
 )
@@ -127,7 +128,7 @@ class SealedVerification:
             *verdict.of_own(patch_tests),
             *([] if named else verdict.of_red_suite(checks, patch_tests)),
             *verdict.of_named(named, [finding.path for finding in self.findings if finding.rule == intended.RULE]),
-            *([] if _cannot_judge(checks, named) else proof.reasons(track, self.case.criteria, probe.unproven)),
+            *([] if verdict.cannot_judge(checks, named) else proof.reasons(track, self.case.criteria, probe.unproven)),
             *(strength.reasons(strong, self.case.strength or 0) if strong else []),
             *verdict.of_criteria(self.case.criteria, self.case.track, verdict.held(checks, patch_tests, named)),
             *self._of_dependencies(),
@@ -139,7 +140,7 @@ class SealedVerification:
         total = Comparison()
         for judged in checks:
             total = total.joined(judged.comparison) if not judged.left_out else total
-        ran = any(not judged.left_out and not _unjudged(judged) for judged in checks)
+        ran = any(not judged.left_out and not verdict.is_unjudged(judged) for judged in checks)
         level: Level = "L0" if not ran and not named else "L3" if named or self._ran_now else "L2"
         if level == "L2":
             self.runs.notes.add(_ALL_REMEMBERED)
@@ -186,7 +187,7 @@ class SealedVerification:
         after |= {name: before[name] for name in missing}
         self.runs.expected_runs -= len(missing)
         judged = [self._judged(check, before[check.name], after[check.name]) for check in self.case.checks]
-        answered = any(item.check.kind == "test" and _some_pass(item.sealed) for item in judged)
+        answered = any(item.check.kind == "test" and verdict.some_pass(item.sealed) for item in judged)
         return [self._left_out_if_useless(item) for item in judged] if answered else judged
 
     def _sealed_runs(self, checks: Sequence[DetectedCheck], before: Mapping[str, CheckRun]) -> dict[str, CheckRun]:
@@ -195,6 +196,9 @@ class SealedVerification:
         def run() -> dict[str, CheckRun]:
             return self._run(self.tree, checks, "on base + patch, sealed")
 
+        trees, changed = self.runs.ground.trees, self.laid.changes
+        for check, files in test_selection.first_look(trees, self.case.base, self.with_tests, changed, checks, before):
+            self._run(self.tree, [*self._builds(check), check], test_selection.FIRST_LOOK, {check.name: files})
         suites = [
             SuiteOutcomes(check, result.tests, {}, result.duration_ms, ())
             for check in checks
@@ -577,19 +581,6 @@ class SealedVerification:
     def _write_down(self, *, claim: str, **fields: Any) -> None:  # noqa: ANN401 - the fields of a record
         redacted = secrets.current_detector().redact(claim)
         self.chain.add(EvidenceRecord(claim=redacted, base_tree=self.case.base, plan_hash=self.plan_hash, **fields))
-
-
-def _cannot_judge(checks: Sequence[CheckComparison], named: Sequence[PlanCheckResult]) -> bool:
-    """Return True if there is no check, or one of them gave no result on base either: then nothing shows a fault."""
-    return any(map(_unjudged, checks)) or not (named or any(not judged.left_out for judged in checks))
-
-
-def _unjudged(judged: CheckComparison) -> bool:
-    return not judged.left_out and verdict.no_result_at_all(judged)
-
-
-def _some_pass(result: VerificationResult) -> bool:
-    return any(outcome in ("passed", "xpassed") for outcome in result.tests.values())
 
 
 def _passes(result: VerificationResult, name: str) -> bool:

@@ -199,8 +199,8 @@ def of_red_suite(checks: Sequence[CheckComparison], all_patch_tests: Iterable[Pa
     """Return why nothing was proven if tests ran and none of them passes: not on base, not on the change."""
     counted = [judged for judged in checks if not judged.left_out and judged.check.kind not in FINDING_KINDS]
     red = [judged for judged in counted if judged.check.kind == "test" and judged.sealed.tests]
-    judging = any(judged.sealed.ok or any(map(_some_pass, filter(None, judged[1:3]))) for judged in counted)
-    if not red or judging or any(_some_pass(tests.on_patch) for tests in all_patch_tests):
+    judging = any(judged.sealed.ok or any(map(some_pass, filter(None, judged[1:3]))) for judged in counted)
+    if not red or judging or any(some_pass(tests.on_patch) for tests in all_patch_tests):
         return []
     first = next((detail for detail in red[0].sealed.details if detail.error), None)
     example = f"; the first one: {terms.one_line(f'{first.test}: {first.error}')}" if first else ""
@@ -252,14 +252,24 @@ def no_result_at_all(judged: CheckComparison) -> bool:
         return True
     if base is None or base.type not in NO_ANSWER or now.type not in NO_ANSWER or _is_tampered(now):
         return False
-    return not _some_pass(base) and not _some_pass(now)
+    return not some_pass(base) and not some_pass(now)
+
+
+def cannot_judge(checks: Sequence[CheckComparison], named: Sequence[PlanCheckResult]) -> bool:
+    """Return True if there is no check, or one of them gave no result on base either: then nothing shows a fault."""
+    return any(map(is_unjudged, checks)) or not (named or any(not judged.left_out for judged in checks))
+
+
+def is_unjudged(judged: CheckComparison) -> bool:
+    """Return True for a check that counts and gave no result on either side."""
+    return not judged.left_out and no_result_at_all(judged)
 
 
 def _is_tampered(result: VerificationResult | None) -> bool:
     return result is not None and result.type == "tampered"
 
 
-def _some_pass(result: VerificationResult) -> bool:
+def some_pass(result: VerificationResult) -> bool:
     return any(outcome in ("passed", "xpassed") for outcome in result.tests.values())
 
 
@@ -277,7 +287,7 @@ def _as_bad_before(judged: CheckComparison) -> bool:
     base, now = judged.base, judged.sealed
     if base is None or base.ok:
         return False
-    if _some_pass(base) and _some_pass(
+    if some_pass(base) and some_pass(
         now
     ):  # no test got worse; the check may end badly for one other reason, the same as before
         return now.type not in NO_ANSWER or (
