@@ -34,7 +34,6 @@ QUICK = bool(os.environ.get("PROOF_QUICK"))
 STEPS = 6 if QUICK else 30
 WIDTH = 3 if QUICK else 6  # steps in a batch, where there are batches
 SEED = int(os.environ.get("PROOF_SEED", "20260101"))
-OVERLAY = os.environ.get("PROOF_OVERLAY", "auto")  # the kind of workspaces
 WORKERS = 2
 PATIENCE_S = 20.0
 _DIE = "--die-after"
@@ -48,6 +47,7 @@ class Variant(NamedTuple):
     instants: int  # random ones, beside every event
     jobs: int = 1
     outside: bool = False  # at the level "workspace", where a step can count its runs in a file outside
+    overlay: str = "auto"  # the setting for workspaces: mounted where the machine can, or "off", which makes copies
 
 
 class Case(NamedTuple):
@@ -84,6 +84,9 @@ VARIANTS = (
     Variant("one by one", 12 if QUICK else 300),
     Variant("jobs 3", 6 if QUICK else 100, jobs=3),
     Variant("level workspace", 6 if QUICK else 100, outside=True),
+    Variant("copies, one by one", 6 if QUICK else 100, overlay="off"),
+    Variant("copies, jobs 3", 6 if QUICK else 50, jobs=3, overlay="off"),
+    Variant("copies, level workspace", 6 if QUICK else 50, outside=True, overlay="off"),
 )
 
 
@@ -95,7 +98,7 @@ class Course:
         self.stage, self.variant = Stage(folder), variant
         settings = folder / "home" / ".config" / "reflectloop" / "config.toml"
         settings.parent.mkdir(parents=True)
-        settings.write_text(f'[workspace]\noverlay = "{OVERLAY}"\n')
+        settings.write_text(f'[workspace]\noverlay = "{variant.overlay}"\n')
         self.project = self.stage.small_project("project")
         self.counter = folder / "counter"
         if variant.outside:
@@ -364,7 +367,8 @@ def prove(paper: Paper, folder: Path, variant: Variant) -> list[Result]:
 
 def main() -> None:
     about = "A plan killed with SIGKILL wherever that can happen, and gone on with by `reflectloop resume`."
-    paper = Paper("chaos", f'{about} Workspaces: `overlay = "{OVERLAY}"`. Seed {SEED}.')
+    kinds = "Workspaces are mounted over the base tree, or copies where a row says so."
+    paper = Paper("chaos", f"{about} {kinds} Seed {SEED}.")
     with tempfile.TemporaryDirectory(prefix="reflectloop-proof-") as name:
         bad = [result for variant in VARIANTS for result in prove(paper, Path(name).resolve(), variant)]
     if bad:
