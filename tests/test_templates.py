@@ -40,7 +40,7 @@ def made(ops: list[Any], gaps: dict[str, str], **more: Any) -> bytes:
 def test_every_template_makes_a_strictly_valid_request() -> None:
     assert set(VALUES) == set(templates.names())
     for name, values in VALUES.items():
-        request = templates.fill(name, {"id": f"{name}-1", **values})
+        request = templates.fill_template(templates.load(name), {"id": f"{name}-1", **values})
         assert request.id == f"{name}-1"
         assert validate.check(request.as_json(), strict=True) == request
 
@@ -103,11 +103,11 @@ def test_a_template_with_faults_is_refused_with_their_places(raw: bytes, path: s
 
 def test_all_faults_of_values_are_reported_at_once() -> None:
     with pytest.raises(InvalidInput) as refused:
-        templates.fill("split_step", {"substeps": "abc", "raeson": "x", "reason": 7})
+        templates.fill_template(templates.load("split_step"), {"substeps": "abc", "raeson": "x", "reason": 7})
     assert {fault.path for fault in refused.value.faults} == {"id", "substeps", "raeson", "reason"}
     assert "did you mean 'reason'?" in refused.value.message
     with pytest.raises(InvalidInput) as invalid:
-        templates.fill("split_step", {"id": "x", "substeps": ["a", "b"]})
+        templates.fill_template(templates.load("split_step"), {"id": "x", "substeps": ["a", "b"]})
     assert [fault.path for fault in invalid.value.faults] == ["ops[0].substeps"]
     with pytest.raises(NothingToDo, match="did you mean 'preflight'"):
         templates.load("prefligt")

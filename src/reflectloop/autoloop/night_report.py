@@ -33,7 +33,6 @@ class Charge(NamedTuple):
 
     at: str
     usd: float
-    is_priced: bool
 
 
 class ReportRow(NamedTuple):
@@ -161,7 +160,7 @@ def _row(project: ProjectState, view: TaskView, entries: Sequence[JournalEntry],
         sum(_tokens(call) for call in asked),
         round(sum(call.cost_usd or 0.0 for call in asked), 6),
         sum(call.cost_usd is None for call in asked),
-        tuple(Charge(at, call.cost_usd or 0.0, call.cost_usd is not None) for at, call in calls),
+        tuple(Charge(at, call.cost_usd or 0.0) for at, call in calls),
     )
 
 

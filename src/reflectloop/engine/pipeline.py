@@ -241,7 +241,7 @@ def readmit(run: LoadedRun, point: ResumePoint) -> AdmittedRun:
         level=level,
         project=opened,
         store=store,
-        base=Snapshot(point.run.base_tree, point.run.base_commit, dirty=False, warnings=()),
+        base=Snapshot(point.run.base_tree, point.run.base_commit, warnings=()),
         task=point.task,
         start_tree=tree,
     )

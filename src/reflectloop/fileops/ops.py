@@ -205,7 +205,6 @@ class RequestExecution:
 
     def _plan(self, op: Any) -> Data:  # noqa: ANN401
         evidence = EngineEvidence(
-            self.request.id,
             self.begun,
             self.context.workspace.record().tree,
             tuple(self.commands),

@@ -47,7 +47,6 @@ class SplitNeeded(Exception):
 class EngineEvidence(NamedTuple):
     """The facts the engine itself established when a plan op is executed; the only accepted evidence."""
 
-    request_id: str
     begun: str  # the tree when the request began
     tree: str  # the tree now
     commands: tuple[CommandProof, ...]  # of this request, so far

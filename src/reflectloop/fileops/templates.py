@@ -144,12 +144,8 @@ def _texts(place: Place, value: Any) -> Iterator[tuple[Place, str]]:  # noqa: AN
 # Filling -----------------------------------------------------------------------------------------------------------
 
 
-def fill(name: str, values: Mapping[str, JsonValue]) -> FileopsRequest:
-    """Return the request that a built-in template and these values produce."""
-    return fill_template(load(name), values)
-
-
 def fill_template(template: Template, values: Mapping[str, JsonValue]) -> FileopsRequest:
+    """Return the request that a template and these values produce."""
     try:
         return validate.check(fill_body(template, values), strict=True)
     except Invalid as fault:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -286,7 +286,3 @@ _ANTIGRAVITY = HookClient(
 
 _ALL = (_CLAUDE, _CODEX, _CURSOR, _COPILOT, _ANTIGRAVITY)
 CLIENTS: Mapping[str, HookClient] = {client.name: client for client in _ALL}
-
-
-def names() -> Sequence[str]:
-    return list(CLIENTS)

@@ -11,7 +11,6 @@ from reflectloop.terms import UNTITLED
 
 _COMMANDS_IN_ORCHESTRATOR = "this form gives every step to an agent; for commands, put title and steps under `plan:`"
 _NOT_TEXT = "must be text; put it in quotes"
-_NOTES = ("unified_goal", "constraints", "guardrails", "rollback")
 _POLICIES = {
     "pytest": "test",
     "tests": "test",

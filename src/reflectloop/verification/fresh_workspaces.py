@@ -68,7 +68,7 @@ class WorkspaceFactory:
             space = checkout.create(
                 self.project,
                 self.trees.store,
-                Snapshot(tree, self.commit, dirty=False, warnings=()),
+                Snapshot(tree, self.commit, warnings=()),
                 name=name,
                 root=checkout.plain_root(self.root),
                 shared_objects=self.trees.objects,

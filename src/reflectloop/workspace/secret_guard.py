@@ -17,7 +17,6 @@ from reflectloop.system.git import Git
 
 _CHUNK = 1 << 20
 _HOLE = bytes(64)
-_MOST = 1000  # reflogs
 _LONGEST = 8 << 20  # bytes of a message or a reflog
 _MESSAGES = ("COMMIT_EDITMSG", "MERGE_MSG", "TAG_EDITMSG", "config", "packed-refs")
 

@@ -31,7 +31,6 @@ _GITLINK = b"\x00\x00\xe0\x00"  # mode 160000 in an index file
 class Snapshot(NamedTuple):
     tree: str
     commit: str  # the user's HEAD if the tree is clean, else our commit on top of it
-    dirty: bool
     warnings: tuple[str, ...]
 
 
@@ -85,7 +84,7 @@ def _of_git(project: Project, store: Store, recorded: RecordedTree, links: list[
     commit = store.commit(recorded.tree, project.head, message=message) if dirty else project.head
     warnings = [_NESTED.format(name) for name in recorded.nested]
     warnings += [f"submodule {name} is taken as a pointer; its folder is empty in the workspace" for name in links]
-    return Snapshot(recorded.tree, commit, dirty, tuple(warnings))
+    return Snapshot(recorded.tree, commit, tuple(warnings))
 
 
 def _take_copy(project: Project, store: Store, source: Git, index: Path) -> Snapshot:
@@ -103,9 +102,7 @@ def _take_copy(project: Project, store: Store, source: Git, index: Path) -> Snap
     if special:
         examples = ", ".join(special[:_SHOWN]) + (f" and {len(special) - _SHOWN} more" if len(special) > _SHOWN else "")
         warnings.append(f"left out because they are not files: {examples}")
-    return Snapshot(
-        recorded.tree, store.commit(recorded.tree, message="Copy of the folder"), dirty=False, warnings=tuple(warnings)
-    )
+    return Snapshot(recorded.tree, store.commit(recorded.tree, message="Copy of the folder"), warnings=tuple(warnings))
 
 
 def _special_files(root: Path) -> list[str]:

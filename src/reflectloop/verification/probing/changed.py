@@ -33,7 +33,6 @@ class ChangeReport(NamedTuple):
 
     functions: tuple[ChangedFunction, ...] = ()
     unread: tuple[str, ...] = ()  # "path: why"
-    other_code: bool = False  # code or data that belongs to no function changed too
 
 
 class _SourceFunction(NamedTuple):
@@ -70,7 +69,7 @@ def find(changes: Sequence[ChangedFile], others: Callable[[], Mapping[str, bytes
             changed_names[change.path] = names
     if changed_names and others is not None:
         functions += _readers_elsewhere(changed_names, others(), {function.path for function in functions})
-    return ChangeReport(tuple(functions), tuple(unread), bool(changed_names))
+    return ChangeReport(tuple(functions), tuple(unread))
 
 
 def parse(source: bytes) -> ast.Module | str:

@@ -237,8 +237,6 @@ class Tampering:
     """Edits that make the tool check less, or that show that sources know it."""
 
     settings: tuple[SettingRule, ...] = ()
-    strict_setting: str = ""  # key that switches all its checks on
-    adds_checks: str = ""  # tables of pyproject.toml that add checks, if they are new
     loosens: tuple[str, ...] = ()  # patterns in a command that let a failure pass
     narrows: tuple[str, ...] = ()  # patterns of flags that check less
     stricter: tuple[str, ...] = ()  # patterns of flags that check no less

@@ -32,7 +32,6 @@ _SEARCHES = frozenset(
         "__contains__ compile findall"
     )
 )
-_ELSEWHERE = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom
 _CHECKOUT = frozenset((".git", "setup.py", "pyproject.toml", "setup.cfg", "tox.ini", ".gitignore"))  # not installed
 _MOST_WORDS = 3  # more of them are a sentence
 _LONGEST = 200  # characters of a text that may be a name; longer ones are prose

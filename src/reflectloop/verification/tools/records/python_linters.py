@@ -87,7 +87,6 @@ TOOLS = (
             parts=(record.PartReader(r"\.?ruff\.toml", "toml", "ruff"),),
         ),
         tampering=record.Tampering(
-            adds_checks="ruff",
             settings=(
                 record.SettingRule(
                     r"(?:ruff\.format|ruff\.isort|ruff\.lint\.isort)\..*|ruff\.(?:lint\.)?(?:line-length|"
@@ -119,7 +118,6 @@ TOOLS = (
             parts=(record.PartReader(r"\.flake8", "ini"),),
         ),
         tampering=record.Tampering(
-            adds_checks="flake8",
             settings=(
                 record.SettingRule(
                     r"flake8\.(?:max-line-length|max_line_length|application-\w+|show-source|statistics|count|format)",
@@ -170,8 +168,6 @@ TOOLS = (
             parts=(record.PartReader(r"\.?mypy\.ini", "ini"),),
         ),
         tampering=record.Tampering(
-            strict_setting="mypy.strict",
-            adds_checks="mypy",
             settings=(
                 record.SettingRule(
                     r"mypy\.(?:python_version|pretty|show_\w+|color_output|cache_dir|sqlite_cache|incremental|files_help|"
@@ -212,7 +208,6 @@ TOOLS = (
             commands="pyright",
         ),
         tampering=record.Tampering(
-            adds_checks="pyright basedpyright",
             settings=(
                 record.SettingRule(r"(?:basedpyright|pyright)\.report\w+|report\w+", "severity"),
                 record.SettingRule(r"(?:pyright|basedpyright)\.(?:pythonVersion|pythonPlatform|venv\w*)", "harmless"),
@@ -240,7 +235,6 @@ TOOLS = (
             parts=(record.PartReader(r"\.?pylintrc", "ini", "pylint"),),
         ),
         tampering=record.Tampering(
-            adds_checks="pylint",
             silences_file=(r"#\s*pylint:\s*(?:skip-file|disable=all)",),
             silences_line=(r"#\s*pylint:\s*disable",),
         ),
@@ -255,7 +249,6 @@ TOOLS = (
         ),
         files=record.Files(modules="black", executables="black", pyproject="black", commands="black"),
         tampering=record.Tampering(
-            adds_checks="black",
             settings=(record.SettingRule(r"(?:black|isort|yapf|autopep8|docformatter)\..*", "harmless"),),
         ),
     ),
@@ -270,7 +263,7 @@ TOOLS = (
             ini_sections="isort",
             commands="isort",
         ),
-        tampering=record.Tampering(adds_checks="isort", silences_file=(r"^#\s*isort:\s*skip_file",)),
+        tampering=record.Tampering(silences_file=(r"^#\s*isort:\s*skip_file",)),
     ),
     record.Tool(
         name="bandit",
@@ -286,7 +279,6 @@ TOOLS = (
             parts=(record.PartReader(r"bandit\.ya?ml", "yaml", "bandit"), record.PartReader(r"\.bandit", "ini")),
         ),
         tampering=record.Tampering(
-            adds_checks="bandit",
             settings=(record.SettingRule(r"bandit\.tests", "including_all"),),
             silences_line=(r"#\s*nosec\b",),
         ),
@@ -310,7 +302,6 @@ TOOLS = (
         kind="type",
         output=record.Output(kinds=(("type", "pyre pytype ty pyrefly"),)),
         files=record.Files(artefact_folders=".pytype", pyproject="ty pytype pyre pyrefly"),
-        tampering=record.Tampering(adds_checks="ty"),
     ),
     record.Tool(
         name="other-python-linters",
