@@ -12,10 +12,9 @@ import jsonschema
 import pytest
 
 from agent_call import Verdict, asking, python
-from fileops_workspace import TOKEN, Place
+from fileops_workspace import ROOT, TOKEN, Place
 from model import Model, say
 from reflectloop.agents import AgentLimits, Reply, bind
-from reflectloop.agents.command import request_schema, result_schema
 from reflectloop.config import AgentConfig, Config
 from reflectloop.errors import AgentUnavailable, SecretLeak
 from reflectloop.system import process
@@ -30,6 +29,11 @@ def asked(place: Place, tmp_path: Path, code: str, role: Role = Role.EXECUTOR, *
     return bind("mine", Config(agents={"mine": agent}), caller).run(asking(place, tmp_path, role, **more))
 
 
+def published_schema(name: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads((ROOT / "schemas" / f"{name}.json").read_text())
+    return loaded
+
+
 SAY = "import json, sys; request = json.load(sys.stdin); print(json.dumps({}))"
 
 
@@ -39,7 +43,7 @@ def test_the_request_and_the_result_are_json(place: Place, tmp_path: Path) -> No
     reply = asked(place, tmp_path, code, prompt="Häh?", system="You plan.", step="P-1", attempt=2, session="s-0")
     assert reply.ok, reply
     assert reply.data
-    jsonschema.validate(reply.data, request_schema())
+    jsonschema.validate(reply.data, published_schema("agent-request"))
     assert (reply.data["prompt"], reply.data["system"], reply.data["step"]) == ("Häh?", "You plan.", "P-1")
     assert (reply.data["role"], reply.data["attempt"], reply.data["session"]) == ("executor", 2, "s-0")
     assert reply.data["bounds"] == {"turns": 5, "timeout_s": 60.0, "tokens": None, "usd": None}
@@ -221,5 +225,5 @@ def test_a_missing_program_is_reported(run: tuple[str, ...], named: str) -> None
 def test_the_examples_in_the_reference_fit_the_schemas() -> None:
     text = (Path(__file__).parent.parent / "docs" / "agents.md").read_text()
     request, result = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", text, re.DOTALL))
-    jsonschema.validate(request, request_schema())
-    jsonschema.validate(result, result_schema())
+    jsonschema.validate(request, published_schema("agent-request"))
+    jsonschema.validate(result, published_schema("agent-result"))

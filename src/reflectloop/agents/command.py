@@ -17,7 +17,6 @@ from reflectloop.errors import AgentUnavailable
 from reflectloop.fileops import json_from_text
 from reflectloop.fileops.plan_ops import PlanOpModel
 from reflectloop.fileops.response import Response
-from reflectloop.fileops.schema import DIALECT
 from reflectloop.terms import Role
 
 PROTO: Literal["reflectloop.agent.v1"] = "reflectloop.agent.v1"
@@ -220,14 +219,6 @@ def _request(request: AgentRequest) -> ProgramRequest:
         bounds=CommandLimits(**request.bounds._asdict()),
         session=request.session,
     )
-
-
-def request_schema() -> Json:
-    return {**DIALECT, **ProgramRequest.model_json_schema(mode="serialization")}
-
-
-def result_schema() -> Json:
-    return {**DIALECT, **ProgramResult.model_json_schema()}
 
 
 def make(name: str, agent: AgentConfig, caller: Mapping[str, str]) -> CommandBackend:

@@ -291,8 +291,3 @@ def contract_from_plan(plan: Plan, changed: Iterable[str]) -> ContractReading:
         "decisions": (plan.objective.done_when or goal,),
     }
     return ContractReading(Contract.model_validate(filled), by_engine=True)
-
-
-def schema() -> dict[str, Any]:
-    """Return the JSON Schema of a contract file."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Contract.model_json_schema()}

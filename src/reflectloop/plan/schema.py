@@ -6,6 +6,8 @@ from typing import Any
 
 from reflectloop.plan.model import PlanFile
 
+DIALECT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+
 
 def plan_schema() -> dict[str, Any]:
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **PlanFile.model_json_schema()}
+    return {**DIALECT, **PlanFile.model_json_schema()}

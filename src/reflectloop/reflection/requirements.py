@@ -109,8 +109,3 @@ def of_contract(contract: Contract, known: Mapping[str, Check]) -> Requirements:
             "the contract requires nothing that can be checked in an output",
             next_step="add acceptance, tests_run or may_change to it, or name a requirements file",
         ) from refused
-
-
-def schema() -> dict[str, Any]:
-    """Return the JSON Schema of a requirements file."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Requirements.model_json_schema()}
