@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from reflectloop.context import database, index, linear, question, ranking, reasons, records, signals, trees, words
+from reflectloop.context import database, index, linear, question, ranking, records, signals, trees, words
 from reflectloop.context.graph import ImportGraph
 from reflectloop.context.hit import Hit
 from reflectloop.context.index import Corpus
@@ -149,12 +149,12 @@ def places_of(corpus: Corpus, file: RankedFile, number: int, gathered: Signals) 
     chosen = [place for place in best if place.value >= 0.3 * top or place is best[0]]
     return [
         Hit(
-            reasons.public(file.sources),
+            ranking.public(file.sources),
             file.path,
             place.start,
             place.end,
             file.score * (place.value / top if place.value else 1),
-            reasons.explain(
+            ranking.explain(
                 () if rank else file.sources,
                 place.name,
                 [lines[at] for at in lines if place.start <= at <= place.end],
@@ -190,6 +190,6 @@ def with_texts(
         cost = words.count_tokens(f"{hit.path}{hit.why}{text}")
         fits = cost <= left
         left -= cost if fits else 0
-        why = reasons.with_words(hit.why, text, asked) if asked else hit.why
+        why = ranking.with_words(hit.why, text, asked) if asked else hit.why
         out[number] = hit._replace(text=text if fits else "", why=why)
     return out
