@@ -96,5 +96,5 @@ def _is_taken(item: Any, other: Any) -> bool:
 def _equal(item: Any, other: Any) -> bool:
     try:
         return bool(item == other) or bool(other == item) or not bool(item != other)
-    except Exception:
+    except Exception:  # the value's own code
         return False

@@ -82,6 +82,19 @@ def type_name(kind: type) -> str:
     return "%s:%s" % (type.__getattribute__(kind, "__module__"), type.__getattribute__(kind, "__qualname__"))
 
 
+def exception_text(fault: BaseException | None, longest: int = 2000) -> str:
+    """Return the text of an exception, whose own code may fail."""
+    try:
+        return str(fault)[:longest]
+    except Exception:  # the exception's own code
+        return "?"
+
+
+def described_exception(fault: BaseException | None) -> dict[str, Any]:
+    """Return an exception as an outcome."""
+    return {"raises": type_name(type(fault)).replace("builtins:", ""), "text": exception_text(fault)}
+
+
 def encode_argument(value: Any, budget: ValueBudget | None = None) -> Any:
     """Return a value as JSON from which it can be made again. Raise NotPlainData if that is not possible."""
     return _encode(value, budget or ValueBudget(), 0, _pickled)

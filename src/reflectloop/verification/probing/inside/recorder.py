@@ -126,7 +126,7 @@ class CallRecorder:
             record = open_calls.pop(id(frame_of(1)), None)
             if record is not None:
                 fault = sys.exc_info()[1]
-                self._finish(record, lambda: described_exception(fault))
+                self._finish(record, lambda: plain_data.described_exception(fault))
 
         def start(index: int) -> None:
             """Begin a generator, whose values are not recorded."""
@@ -346,15 +346,6 @@ class CallRecorder:
                 call_arguments.replace_code(module, code)
             except (OSError, SyntaxError, ValueError, RecursionError):
                 pass
-
-
-def described_exception(fault: BaseException | None) -> dict[str, Any]:
-    """Return an exception as an outcome."""
-    try:
-        text = str(fault)
-    except Exception:  # noqa: BLE001 - the exception's own code
-        text = "?"
-    return {"raises": plain_data.type_name(type(fault)).replace("builtins:", ""), "text": text[:2000]}
 
 
 def _after(live: list[Any]) -> list[Any] | None:

@@ -158,7 +158,7 @@ class CallReplayer:
         elif isinstance(fault, (guard.TimeIsUp, MemoryError, RecursionError)):
             out["outcome"] = {"left_out": "does not end in time, or needs too much memory or depth"}
         elif fault is not None:
-            out["outcome"] = described_exception(fault)
+            out["outcome"] = plain_data.described_exception(fault)
         else:
             described, value = holder["value"]
             out["outcome"] = {"value": described}
@@ -217,7 +217,7 @@ class PreparedCall:
         try:
             args = [plain_data.decode(value) for value in call["args"]]
             target = _target(importlib.import_module(call["module"]), call, args, "raw")
-        except Exception:
+        except Exception:  # importing and decoding run code of the project
             return None
         return cls(call, target) if target is not None else None
 
@@ -227,8 +227,8 @@ class PreparedCall:
         before = None if self.given else _written([*args, *kwargs.values()])
         try:
             value = self.target(*args, **kwargs)
-        except Exception as fault:
-            return {"outcome": described_exception(fault), **_left_behind(args, before)}
+        except Exception as fault:  # an outcome like any other
+            return {"outcome": plain_data.described_exception(fault), **_left_behind(args, before)}
         if inspect.iscoroutine(value) or plain_data.is_iterator(value):
             return None
         if before is not None and before == _written([*args, *kwargs.values()]):
@@ -270,15 +270,6 @@ def _finished(value: Any) -> tuple[Any, Any]:
     if plain_data.is_iterator(value):
         return plain_data.drain(value), None
     return plain_data.describe(value), value
-
-
-def described_exception(fault: BaseException) -> dict[str, Any]:
-    """Return an exception as an outcome."""
-    try:
-        text = str(fault)
-    except Exception:
-        text = "?"
-    return {"raises": plain_data.type_name(type(fault)).replace("builtins:", ""), "text": text[:2000]}
 
 
 # Finding a function by its name ------------------------------------------------------------------------------------
@@ -348,7 +339,7 @@ def _inner(static: Any) -> Iterator[Any]:
 def _attribute_of(item: Any, name: str) -> Any:
     try:
         return getattr(item, name, None)
-    except Exception:
+    except Exception:  # a property runs code of the project
         return None
 
 

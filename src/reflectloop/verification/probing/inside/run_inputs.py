@@ -316,10 +316,7 @@ def input_text(values: list[Any]) -> str:
 
 
 def _text_of(fault: BaseException) -> str:
-    try:
-        return str(fault)[:_LONGEST_TEXT]
-    except Exception:  # noqa: BLE001 - the exception's own code
-        return "?"
+    return plain_data.exception_text(fault, _LONGEST_TEXT)
 
 
 class TimeBudget:

@@ -55,7 +55,7 @@ def _state(variables: dict[str, Any]) -> str:
         if not name.startswith("__") and not callable(value) and not isinstance(value, type(sys)):
             try:
                 parts.append([name, plain_data.text_of(plain_data.describe(value, plain_data.ValueBudget(_ROOM)))])
-            except Exception as fault:
+            except Exception as fault:  # describing may run code of the value
                 parts.append([name, type(fault).__name__])
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:10]
 
