@@ -21,6 +21,7 @@ from reflectloop.sandbox import isolation
 from reflectloop.sandbox.environment import status
 from reflectloop.sandbox.sandbox import Box, SandboxCommand
 from reflectloop.system import process
+from reflectloop.system.undo import on_failure
 from reflectloop.terms import Role
 from reflectloop.workspace import project
 from reflectloop.workspace.checkout import Workspace
@@ -137,19 +138,12 @@ def list_agents(start: Path, named: Sequence[str] = (), *, check: bool = False) 
 
 
 def _try_all(rows: list[AgentRow], settings: Config, root: Path, caller: Mapping[str, str]) -> list[AgentRow]:
-    cancel = process.Cancel()
-    try:
-        with ThreadPoolExecutor() as pool:
-            try:  # an interrupt can arrive while the last is submitted and the first already runs
-                waiting = [pool.submit(_try, row, settings, root, caller, cancel) for row in rows]
-                while wait(waiting, timeout=_POLL_S).not_done:  # poll: a signal may be delivered to another thread
-                    pass
-                return [future.result() for future in waiting]
-            except BaseException:
-                cancel.set()
-                raise
-    finally:
-        cancel.close()
+    # An interrupt cancels before the pool waits; it can arrive while the last is submitted and the first already runs.
+    with contextlib.closing(process.Cancel()) as cancel, ThreadPoolExecutor() as pool, on_failure(cancel.set):
+        waiting = [pool.submit(_try, row, settings, root, caller, cancel) for row in rows]
+        while wait(waiting, timeout=_POLL_S).not_done:  # poll: a signal may be delivered to another thread
+            pass
+        return [future.result() for future in waiting]
 
 
 def _root(start: Path) -> Path:

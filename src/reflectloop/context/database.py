@@ -122,15 +122,11 @@ def opened(place: Path | None) -> Iterator[sqlite3.Connection]:
 def _create(connection: sqlite3.Connection) -> None:
     """Create the tables, unless another process did so meanwhile."""
     connection.execute("BEGIN IMMEDIATE")
-    try:
+    with connection:  # commits, or rolls back
         if connection.execute("PRAGMA user_version").fetchone() == (0,):
             for statement in filter(str.strip, TABLES.split(";")):
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {VERSION}")
-        connection.execute("COMMIT")
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
 
 
 def _limit(place: Path, largest: int) -> None:

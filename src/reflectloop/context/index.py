@@ -139,12 +139,8 @@ def _numbers_of(connection: sqlite3.Connection, keys: Iterable[str]) -> dict[str
 @contextlib.contextmanager
 def _writing(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("BEGIN IMMEDIATE")
-    try:
+    with connection:  # commits, or rolls back
         yield
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
 
 
 # Files ------------------------------------------------------------------------------------------------------------

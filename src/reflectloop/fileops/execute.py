@@ -15,6 +15,7 @@ from reflectloop.fileops.request import FileopsRequest, RunOp
 from reflectloop.fileops.response import Failure, FieldError, OpResult, Response, ResponseProof, Status, redact_response
 from reflectloop.fileops.validate import Invalid
 from reflectloop.system import git
+from reflectloop.system.undo import on_failure
 from reflectloop.terms import Isolation
 from reflectloop.workspace import patch
 from reflectloop.workspace.patch import TouchedFile
@@ -145,17 +146,13 @@ class _Attempt:
             self.context.backup.save()
         with safe_files.open_folder(self.space.repo, self.space.identity[2:]) as top:
             self.execution = RequestExecution(self.request, self.context, top, self.begun)
-            try:
+            with on_failure(self._try_to_take_back):
                 stopped = self._work()
                 if stopped is None:
                     response = self._done()
                     self.context.memory.secure()  # store the tree before the state refers to it
                     self.context.domain.keep()
                     return response
-            except BaseException:
-                with contextlib.suppress(Exception):  # the caller needs the original error
-                    self._take_back()
-                raise
         self._take_back()
         return self._not_done(stopped)
 
@@ -207,6 +204,10 @@ class _Attempt:
         return all(
             is_within(place, self.context.writable) and (not roots or is_within(place, roots)) for place in places
         )
+
+    def _try_to_take_back(self) -> None:
+        with contextlib.suppress(Exception):  # the caller needs the error that came first
+            self._take_back()
 
     def _take_back(self) -> None:
         self.context.domain.take_back()

@@ -264,7 +264,7 @@ def _opened(descriptor: int, path: str) -> BinaryIO:
     """Return an open file after checking again that it is regular; it was opened without blocking."""
     try:
         _expect_file(os.fstat(descriptor), path)
-    except BaseException:
+    except OSError:
         os.close(descriptor)
         raise
     return open(descriptor, "rb")

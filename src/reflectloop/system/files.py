@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 
 from reflectloop.errors import NoSpace, StateDamaged
 from reflectloop.system import tree_walk
+from reflectloop.system.undo import on_failure
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
 _NO_ROOM = {
@@ -94,15 +95,12 @@ def _replace(path: Path, fill: Callable[[BinaryIO], object], mode: int = 0o666) 
     with room_for(path.name, path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f".{path.name}.{os.getpid()}.part")
-        try:
+        with on_failure(lambda: part.unlink(missing_ok=True)):
             with open(part, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
                 fill(file)
                 file.flush()
                 os.fsync(file.fileno())
             part.replace(path)
-        except BaseException:
-            part.unlink(missing_ok=True)
-            raise
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ from typing import NamedTuple, Self, TypeVar
 
 from reflectloop.system import seccomp
 from reflectloop.system.seccomp import Openings
+from reflectloop.system.undo import on_failure
 
 _CREATE, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every architecture
 _ASK_VERSION = 1
@@ -59,11 +60,8 @@ class RestrictedThread:
         self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._live, name="walled", daemon=True)
         self._thread.start()
-        try:
+        with on_failure(self.close):
             self.call(restrict)
-        except BaseException:
-            self.close()
-            raise
 
     def _live(self) -> None:
         while (function := self._calls.get()) is not None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from reflectloop.system import executables
+from reflectloop.system.undo import on_failure
 
 NOTHING = subprocess.DEVNULL  # an empty standard input
 READ_SIZE = 1 << 18
@@ -104,12 +105,9 @@ def stream(
             argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors
         ) as process:
             output = _pipe(process.stdout)
-            try:
+            with on_failure(process.kill):
                 while chunk := output.read(READ_SIZE):
                     on_chunk(chunk)
-            except BaseException:
-                process.kill()
-                raise
         errors.seek(0)
         return CapturedOutput(process.returncode, b"", errors.read())
 

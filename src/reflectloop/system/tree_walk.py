@@ -30,7 +30,7 @@ class Folder:
         try:
             with os.scandir(self.fd) as entries:
                 self.entries = list(entries)
-        except BaseException:
+        except OSError:
             self.close()
             raise
         self.pending: list[str] = []

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from reflectloop.system.process import Cancel
+from reflectloop.system.undo import on_failure
 
 First = TypeVar("First")
 Second = TypeVar("Second")
@@ -45,15 +46,11 @@ class Strands:
             return first(), second()
         self.cancel = Cancel()
         try:
-            with ThreadPoolExecutor(1, thread_name_prefix="strand") as pool:
-                try:
-                    with self._turn:
-                        other = pool.submit(copy_context().run, self._in_turn, second)
-                        result = first()  # in this thread, which signals interrupt
-                    return result, other.result()
-                except BaseException:
-                    self.cancel.set()
-                    raise
+            with ThreadPoolExecutor(1, thread_name_prefix="strand") as pool, on_failure(self.cancel.set):
+                with self._turn:
+                    other = pool.submit(copy_context().run, self._in_turn, second)
+                    result = first()  # in this thread, which signals interrupt
+                return result, other.result()
         finally:
             self.cancel.close()
             self.cancel = None

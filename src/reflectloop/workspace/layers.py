@@ -23,6 +23,7 @@ from reflectloop.config import WorkspaceConfig
 from reflectloop.errors import NoSpace, SandboxCreateFailed
 from reflectloop.system import beneath, clock, files, git, overlay, tree_walk
 from reflectloop.system.git import Git, GitFailed
+from reflectloop.system.undo import on_failure
 from reflectloop.workspace import workspace_registry
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.record_tree import time_mark
@@ -252,15 +253,11 @@ def _lay_out(home: Path, store: Store, tree: str, reader: Git) -> Layer | None:
         return None
     part, target = home / f"{_PART}{uuid.uuid4().hex}", home / _key(store, tree)
     part.mkdir(mode=0o700)
-    with _locked(part):
-        try:
-            record = _fill(part, store, tree, reader, len(sizes), size)
-            files.write_atomic(part / _CHECKED, _boot())
-            files.write_atomic(part / _RECORD, json.dumps(record))
-            _put(part, target)
-        except BaseException:
-            workspace_registry.delete_in_background(part)
-            raise
+    with _locked(part), on_failure(lambda: workspace_registry.delete_in_background(part)):
+        record = _fill(part, store, tree, reader, len(sizes), size)
+        files.write_atomic(part / _CHECKED, _boot())
+        files.write_atomic(part / _RECORD, json.dumps(record))
+        _put(part, target)
     return _attach(target)
 
 

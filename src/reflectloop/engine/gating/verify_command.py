@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,6 +31,7 @@ from reflectloop.sandbox.isolation import IsolationLevel
 from reflectloop.state import latch, lock
 from reflectloop.system import clock, files
 from reflectloop.system.git import Git
+from reflectloop.system.undo import on_failure
 from reflectloop.terms import Isolation, Track
 from reflectloop.trust import installed
 from reflectloop.verification import detect, environment_key, evidence, protected
@@ -103,12 +105,8 @@ def verify(
         folder = folders.own / "verifications" / run_id
         with files.room_for("the verification's folder", folder):
             (folder / "logs").mkdir(parents=True, exist_ok=again is not None)
-        try:
+        with contextlib.nullcontext() if again else on_failure(lambda: _forget_if_empty(folder)):
             return (line or Verification)(request, folders, run_id, folder, observer).walk()
-        except BaseException:
-            if again is None:
-                _forget_if_empty(folder)
-            raise
 
 
 def _forget_if_empty(folder: Path) -> None:

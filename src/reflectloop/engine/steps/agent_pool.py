@@ -31,6 +31,7 @@ from reflectloop.state import events
 from reflectloop.state.fold import AgentUsage
 from reflectloop.system import files
 from reflectloop.system.process import Cancel
+from reflectloop.system.undo import on_failure
 from reflectloop.terms import Decision, Role
 from reflectloop.workspace import patch
 
@@ -189,11 +190,8 @@ class AgentPool:
             here = replace(self, box=replace(self.box, cancel=cancel))
             there = replace(self, box=replace(box, cancel=cancel), looking=looking)
             asked = [threads.submit(here.need, first), threads.submit(there.need, second)]
-            try:
+            with on_failure(cancel.set):  # before the threads are waited for
                 _wait(asked)
-            except BaseException:
-                cancel.set()  # before the threads are waited for
-                raise
         return asked[0].result(), asked[1].result()
 
     def _backend(self, name: str) -> Backend:
