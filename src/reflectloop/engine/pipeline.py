@@ -9,40 +9,43 @@ Whatever happens, `finish_run.finish` records how the run ended, closes what it 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from reflectloop import config, languages, policy, secrets
 from reflectloop.artifacts import publish
 from reflectloop.engine.requests.request_log import RequestLog
-from reflectloop.engine.run import admission, finish_run, patch_check, recovery
+from reflectloop.engine.run import admission, finish_run, recovery
 from reflectloop.engine.run.context import AdmittedRun, ExecutedRun, LoadedRun, PreparedRun, RequestedRun, Stage, extend
-from reflectloop.engine.run.lesson_hooks import LessonHooks, RunSettings
 from reflectloop.engine.run.recovery import ResumePoint
 from reflectloop.engine.run.request import NullObserver, RunObserver, RunOutcome, RunRequest
 from reflectloop.engine.run.scheduler import Scheduler
-from reflectloop.engine.steps.execution import CANCELLED, StepResult
+from reflectloop.engine.steps.execution import CANCELLED
 from reflectloop.engine.tasks import open_tasks, task_plan
 from reflectloop.errors import Internal, Interrupted, ReflectloopError, StepFailed, by_code
 from reflectloop.plan import load as plans
-from reflectloop.plan.model import Step
+from reflectloop.plan import proof
+from reflectloop.policy import AddedLineRules, code_commands
 from reflectloop.sandbox import editable_installs
-from reflectloop.sandbox.sandbox import Box
 from reflectloop.state import events, latch, lock
 from reflectloop.state.fold import Task
 from reflectloop.state.transitions import TaskState
 from reflectloop.system import cgroup, clock, git
+from reflectloop.system.patterns import lazy
 from reflectloop.terms import shorten
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import patch, project, secret_guard, snapshot
 from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.folders import Folders, open_project_dirs
+from reflectloop.workspace.patch import TouchedFile
 from reflectloop.workspace.record_tree import Unrecordable
 from reflectloop.workspace.snapshot import Snapshot
 from reflectloop.workspace.store import open_store
 
 _LEFT_OUT = "{} is a git repository of its own and is left out of the patch"
 _REFUSED = "{} has a name that git keeps for itself, and is left out of the patch"
+_HUNK = lazy(rb"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _SHOWN = 60  # characters of a command, in a message
 
 
@@ -117,7 +120,7 @@ class _Pipeline:
 
     def _gate(self, executed: ExecutedRun) -> None:
         decided_without = executed.is_over and executed.resume and not executed.resume.run.decision
-        if decided_without or not patch_check.must_judge(executed):
+        if decided_without or not _must_judge(executed):
             return
         # Imported here: a run that needs no judgement does not load the gates.
         from reflectloop.engine.gating import run_gates  # noqa: PLC0415
@@ -307,51 +310,13 @@ def _lay_out(run: AdmittedRun) -> Workspace:
 
 def execute(run: PreparedRun) -> None:
     """Execute the steps; their results are added to the run as they finish."""
-    point = run.resume
-    if point:
-        recovery.refuse_deadly(point)
-    skipped = [step.id for step in point.run.steps.values() if step.status == "skipped"] if point else []
-    scheduler = Scheduler(
-        run.run_id,
-        run.plan,
-        run.journal,
-        run.folder.logs,
-        run.show,
-        run.workspace,
-        run.make_box,
-        run.open_workspace,
-        LessonHooks(
-            RunSettings(
-                run.folders,
-                run.config,
-                run.run_id,
-                run.folder.logs,
-                run.show,
-                run.plan.limits.step_attempts,
-                run.task.met,
-            )
-        ),
-        _agent_executor(run),
-        keep_going=run.request.keep_going,
-        results=run.results,
-        skipped=frozenset(skipped),
-        starts=recovery.starts(point.run) if point else {},
-        stop_asked=lambda: open_tasks.pause_requested(run.folders),
-        between=lambda steps, before, after: _judge_batch(run, steps, before, after),
-    )
-    scheduler.run(run.request.jobs or run.plan.jobs)
+    if run.resume:
+        recovery.refuse_deadly(run.resume)
+    Scheduler(run, lambda steps, before, after: _judge_batch(run, steps, before, after)).execute_steps()
     for result in run.results:
         run.warnings.extend(_LEFT_OUT.format(name) for name in result.nested)
         run.warnings.extend(_REFUSED.format(name) for name in result.refused)
         run.warnings.extend(f"step {result.id}: redacted what may be a secret: {what}" for what in result.doubtful)
-
-
-def _agent_executor(run: PreparedRun) -> Callable[[Step, Box, str, tuple[Path, ...]], StepResult] | None:
-    if not any(step.agent for step in run.plan.steps):
-        return None
-    from reflectloop.engine.run.agent_steps import AgentSteps  # noqa: PLC0415 - most plans need no agent
-
-    return AgentSteps(run).perform
 
 
 def _judge_batch(run: PreparedRun, steps: list[str], before: str, after: str) -> None:
@@ -401,3 +366,52 @@ def make_patch(run: PreparedRun) -> ExecutedRun:
 
 def _short(command: str) -> str:
     return shorten(command.strip().splitlines()[0], _SHOWN)
+
+
+# Gate ---------------------------------------------------------------------------------------------------------------
+
+
+def _must_judge(run: ExecutedRun) -> bool:
+    """Return whether the change goes through the gates: by its plan, or because it touches what is dangerous."""
+    if run.is_stepwise or proof.is_judged(run.plan):
+        return True
+    return _touches_protected(run.touched) or _is_dangerous(run)
+
+
+def _touches_protected(touched: Sequence[TouchedFile]) -> bool:
+    if not touched:
+        return False
+    from reflectloop.verification import protected  # noqa: PLC0415 - knows many names
+
+    return any(protected.guard(change.path) for change in touched)
+
+
+def _is_dangerous(run: ExecutedRun) -> bool:
+    """Return whether a security rule matches the patch. If none does, the gates would find nothing either."""
+    active = policy.of(run.config.policy, run.folders.root)
+    rules = AddedLineRules(active.rules, active.allowed)
+    if any(rules.judge(change.path, 0, "") for change in run.touched):
+        return True
+    return any(
+        rules.judge(line.path, line.number, line.text) or code_commands.may_start_commands(line.path, line.text)
+        for line in _added_lines(run.folder.patch)
+    )
+
+
+class _AddedLine(NamedTuple):
+    path: str
+    number: int
+    text: str
+
+
+def _added_lines(patch: Path) -> Iterator[_AddedLine]:
+    """Yield every line that begins with a plus; a header taken for one does no harm."""
+    path, number = "", 0
+    with patch.open("rb") as file:
+        for raw in file:
+            if raw.startswith(b"+++ "):
+                path = raw[4:].strip().strip(b'"').removeprefix(b"b/").decode("utf-8", "replace")
+            elif hunk := _HUNK.match(raw):
+                number = int(hunk[1])
+            elif raw.startswith(b"+"):
+                yield _AddedLine(path, max(number, 1), raw[1:].decode("utf-8", "replace").rstrip("\r\n"))

@@ -1,18 +1,22 @@
-"""Writes the files of a run: envelope, result, summary, blocker, receipt, JUnit and SARIF."""
+"""Writes the files of a run: envelope, result, summary, blocker, receipt, JUnit and SARIF.
+
+Everything passes the redactor on its way out.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from reflectloop import secrets
+from reflectloop import languages, secrets
 from reflectloop.artifacts import next_command, publish, usage
 from reflectloop.artifacts.envelope import Envelope, of_error, write_yaml
 from reflectloop.diagnosis.failure_record import FailureRecord
-from reflectloop.engine.run import junit_sarif, result_files
+from reflectloop.engine.run import junit_sarif
 from reflectloop.engine.run.context import AdmittedRun, ExecutedRun, JudgedRun, LoadedRun, PreparedRun, RequestedRun
-from reflectloop.engine.steps.execution import CANCELLED, StepResult
+from reflectloop.engine.steps.execution import CANCELLED, FixAttempt, StepResult
 from reflectloop.engine.tasks import open_tasks, task_progress
 from reflectloop.errors import Latched, ReflectloopError, SecretLeak
 from reflectloop.plan import load as plans
@@ -22,7 +26,8 @@ from reflectloop.state.fold import Task
 from reflectloop.system import clock, files
 from reflectloop.terms import OutcomeWord
 from reflectloop.verification import evidence, evidence_chain
-from reflectloop.workspace.folders import user_knowledge
+from reflectloop.workspace.folders import RunFolder, user_knowledge
+from reflectloop.workspace.patch import TouchedFile
 
 
 def envelope_of(run: RequestedRun, error: ReflectloopError | None) -> Envelope:
@@ -104,37 +109,14 @@ def write(
 ) -> list[dict[str, object]]:
     """Write every file of the run. Return the known fixes of its failure."""
     plan = run.plan if isinstance(run, LoadedRun) else None
-    path = _relative(run.loaded.path, run.folders.root) if isinstance(run, LoadedRun) else None
-    touched = run.touched if isinstance(run, ExecutedRun) else ()
-    asked = _task_with_agents(run)
-    body: dict[str, Any] = result_files.result_body(
-        run_id=run.run_id,
-        source_hash=run.loaded.source_hash if isinstance(run, LoadedRun) else None,
-        mode=run.project.mode if isinstance(run, AdmittedRun) else None,
-        env_status=environment.status(run.config.run.env_allow, run.request.caller),
-        steps=run.results,
-        error=error,
-        folder=run.folder,
-        touched=touched,
-        cost=task_progress.cost(run.folders, asked) if asked else None,
-    )
+    path = _relative(run.loaded.path, run.folders.root) if isinstance(run, LoadedRun) else _plan_key(run)
     title = plan.title if plan else "A run that could not begin"
-    total = len(plan.steps) if plan else 0
-    text = result_files.summary(
-        envelope,
-        title=title,
-        steps=run.results,
-        total=total,
-        touched=touched,
-        error=error,
-        cost=usage.table(asked) if asked else (),
-        outcome=run_outcome(run, error) if isinstance(run, JudgedRun) else "",
-        approved=[str(item) for item in run.gates.approved] if isinstance(run, JudgedRun) else (),
-    )
+    asked = _task_with_agents(run)
+    body = _result_body(run, error, asked)
     write_yaml(run.folder.result, envelope, body)
-    files.write_atomic(run.folder.summary, text)
+    files.write_atomic(run.folder.summary, _summary(run, envelope, title, error, usage.table(asked) if asked else ()))
     files.write_atomic(run.folder.junit, junit_sarif.junit(title, plan, run.results, error, envelope.duration_ms or 0))
-    files.write_atomic(run.folder.sarif, junit_sarif.sarif(path or _plan_key(run), run.results, error))
+    files.write_atomic(run.folder.sarif, junit_sarif.sarif(path, run.results, error))
     known_fixes: list[dict[str, object]] = []
     blocker: dict[str, Any] | None = None
     if error:
@@ -150,7 +132,7 @@ def write(
     # Last of ours: if the envelope exists, everything it names exists.
     write_yaml(run.folder.envelope, envelope)
     # What LATCHED refuses to repeat stays published: the blocker of the failure says what is needed.
-    if publish.wanted(run.config.publish, path or _plan_key(run)) and not isinstance(error, Latched):
+    if publish.wanted(run.config.publish, path) and not isinstance(error, Latched):
         run.warnings.extend(publish.attempt(run.folders, run.folder, envelope, body, blocker))
     return known_fixes
 
@@ -169,6 +151,111 @@ def _plan_key(run: RequestedRun) -> str | None:
         return open_tasks.plan_key(run.folders, run.request.plan)
     there = [place for place in plans.DISCOVERED if (run.folders.root / place).exists()]
     return str(there[0]) if there else None
+
+
+# The result -----------------------------------------------------------------------------------------------------------
+
+
+def _result_body(run: RequestedRun, error: ReflectloopError | None, asked: Task | None) -> dict[str, Any]:
+    failed = next((step for step in run.results if not step.success), None)
+    cost = task_progress.cost(run.folders, asked) if asked else None
+    return {
+        "run_id": run.run_id,
+        "plan_source_hash": run.loaded.source_hash if isinstance(run, LoadedRun) else None,
+        "sandbox_mode": run.project.mode if isinstance(run, AdmittedRun) else None,
+        "env_status": environment.status(run.config.run.env_allow, run.request.caller),
+        "steps": [_step(step, run.folder) for step in run.results],
+        "result": "FAILED" if error else "SUCCESS",
+        "failure": _failure(error, failed) if error else None,
+        "outputs": {
+            "patch_path": None if error else run.folder.patch.name,
+            "summary_path": run.folder.summary.name,
+            "touched_files": [change.path for change in _touched(run)],
+        },
+        **({"cost": cost} if cost else {}),
+    }
+
+
+def _touched(run: RequestedRun) -> tuple[TouchedFile, ...]:
+    return run.touched if isinstance(run, ExecutedRun) else ()
+
+
+def _step(step: StepResult, folder: RunFolder) -> dict[str, Any]:
+    logs = [str(log.relative_to(folder.path)) for log in step.logs]
+    return {
+        "id": step.id,
+        "exit_code": step.exit_code,
+        "success": step.success,
+        "log_path": logs[-1] if logs else None,
+        "log_paths": logs,
+        "duration_ms": step.duration_ms,
+        "tree": step.tree,
+        "fixes": [_fix(fix) for fix in step.fixes],
+        "checks": [
+            {"name": check.name, "held": check.held, "reason": check.reason, "exit_code": check.exit_code}
+            for check in step.checks
+        ],
+    }
+
+
+def _fix(fix: FixAttempt) -> dict[str, Any]:
+    """A fix that was tried; what it changed is part of the step's tree."""
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in fix._asdict().items()}
+
+
+def _failure(error: ReflectloopError, step: StepResult | None) -> dict[str, Any]:
+    return {
+        "error_code": error.code,
+        "step_id": step.id if step else None,
+        "command": step.command if step else None,
+        "exit_code": step.exit_code if step else None,
+        "reason": error.message,
+        "log_tail": step.tail if step else None,
+        "faults": [str(fault) for fault in error.faults],
+    }
+
+
+# The summary ----------------------------------------------------------------------------------------------------------
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|").replace("`", "'")
+
+
+def _summary(
+    run: RequestedRun, envelope: Envelope, title: str, error: ReflectloopError | None, cost: Sequence[str]
+) -> str:
+    """Return the page of a run: what the gates decided, its steps, files, cost and warnings."""
+    judged = run if isinstance(run, JudgedRun) else None
+    steps, touched = run.results, _touched(run)
+    total = len(run.plan.steps) if isinstance(run, LoadedRun) else 0
+    word = run_outcome(judged, error) if judged else "Failed" if error else "Done"
+    lines = [f"# {title}", "", f"**{word}** · {envelope.run_id} · {envelope.timestamp}", ""]
+    if error:
+        lines += [f"`{error.code}`: {error.message}", ""] + [f"- {fault}" for fault in error.faults]
+    lines += [f"- approved: {item}" for item in judged.gates.approved] if judged else []
+    lines += ["", f"## Steps ({sum(step.success for step in steps)} of {total} done)", ""]
+    if steps:
+        lines += ["| step | outcome | time | changed |", "|---|---|---|---|"]
+    for step in steps:
+        outcome = "done" if step.success else f"**{step.error_code}**: {step.reason}"
+        name = f"{step.id} {step.title}".strip().replace("|", "\\|")
+        lines.append(f"| {name} | {outcome} | {step.duration_ms / 1000:.1f} s | {'yes' if step.changed else 'no'} |")
+        lines += [f"| · {_cell(str(fix))} | `{_cell('; '.join(fix.commands))}` | | |" for fix in step.fixes]
+        lines += [
+            f"| · check {check.name} | {check.reason} | {check.duration_ms / 1000:.1f} s | |" for check in step.checks
+        ]
+    failed = next((step for step in steps if not step.success), None)
+    if failed and failed.tail:
+        lines += ["", f"Last lines of `{failed.command}`:", "", "```text", failed.tail, "```"]
+    if touched:
+        lines += ["", f"## Files ({len(touched)})", ""] + [f"- {change.change}: `{change}`" for change in touched]
+    if cost:
+        lines += ["", "## Cost", "", "What the agents of this task have used so far:", "", *cost]
+    if envelope.warnings:
+        lines += ["", "## Warnings", ""] + [f"- {warning}" for warning in envelope.warnings]
+    lines += ["", f"Isolation: {envelope.isolation}. Next: `{envelope.next}`", ""]
+    return secrets.current_detector().redact(languages.document("\n".join(lines)))
 
 
 # The blocker --------------------------------------------------------------------------------------------------------
@@ -215,20 +302,53 @@ def _blocker(
     run: RequestedRun, error: ReflectloopError, record: FailureRecord, known_fixes: list[dict[str, object]]
 ) -> dict[str, Any]:
     asked = run.loaded.path if isinstance(run, LoadedRun) else run.request.plan
+    plan = _relative(asked, run.folders.root) if asked else "PLAN"
     task = _task(run)
     packet = run.gates.packet if isinstance(run, JudgedRun) else error.packet
-    return result_files.blocker_body(
-        error,
-        at=run.started,
-        run_id=run.run_id,
-        plan=_relative(asked, run.folders.root) if asked else "PLAN",
-        steps=run.results,
-        total=len(run.plan.steps) if isinstance(run, LoadedRun) else 0,
-        history=task.failures if task else [],
-        record=record,
-        times_seen=_times_seen(run, record.signature),
-        known_fixes=known_fixes,
-    ) | (_escalation(packet) if packet else {})
+    failed = next((step for step in run.results if not step.success), None)
+    seen = [str(fault) for fault in error.faults]
+    if failed:
+        seen += [f"{failed.command}: {failed.reason}", *failed.tail.splitlines()[-5:]]
+    return {
+        "blocker_id": f"B-{run.started:%y%m%d}-{record.signature[:6]}",
+        "summary": error.message,
+        "category": record.category,
+        "needs": [record.needs],
+        "evidence": seen,
+        "attempts": [
+            *(
+                {"run_id": earlier.id, "error_code": earlier.error_code, "started": earlier.started}
+                for earlier in (task.failures if task else [])
+            ),
+            {"run_id": run.run_id, "error_code": error.code},
+        ],
+        "root_cause_hypothesis": [record.diagnosis.root_cause] if record.diagnosis else [],
+        "failure": record.as_data(),
+        "times_seen": _times_seen(run, record.signature),
+        "known_fixes": known_fixes,
+        "fixes_tried": [_fix(fix) for step in run.results for fix in step.fixes],
+        "run_id": run.run_id,
+        "steps_completed": sum(step.success for step in run.results),
+        "steps_total": len(run.plan.steps) if isinstance(run, LoadedRun) else 0,
+        "commands": {
+            "look": f"reflectloop log {run.run_id}",
+            "retry": next_command.after_failure(error.code, plan),
+            "next": error.next_step,
+        }
+        | _unlock(error)
+        | _teach(run),
+    } | (_escalation(packet) if packet else {})
+
+
+def _teach(run: RequestedRun) -> dict[str, str]:
+    """Return the command that stores a fix for this failure."""
+    failed = any(not step.success for step in run.results)
+    return {"teach": f"reflectloop lessons add --kind failfix --run {run.run_id} --command CMD"} if failed else {}
+
+
+def _unlock(error: ReflectloopError) -> dict[str, str]:
+    stopped = error.code in ("SECRET_LEAK", "SANDBOX_ESCAPE", "MAX_RETRIES", "LATCHED")
+    return {"unlock": next_command.UNLOCK} if stopped else {}
 
 
 def _escalation(packet: Any) -> dict[str, Any]:  # noqa: ANN401 - of the gates, which most runs do not load

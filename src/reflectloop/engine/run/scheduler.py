@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from reflectloop import secrets
 from reflectloop.engine.run import recovery
+from reflectloop.engine.run.context import PreparedRun
 from reflectloop.engine.run.lesson_hooks import LessonHooks
-from reflectloop.engine.steps.execution import FailedStep, StepObserver, StepResult, execute, refuse_changes
+from reflectloop.engine.steps.execution import FailedStep, StepResult, execute, refuse_changes
+from reflectloop.engine.tasks import open_tasks
 from reflectloop.errors import ApplyConflict, Interrupted, StepFailed
-from reflectloop.plan.model import Plan, Step
+from reflectloop.plan.model import Step
 from reflectloop.plan.order import batches, sequence
 from reflectloop.sandbox.sandbox import Box
 from reflectloop.state import events
-from reflectloop.state.journal import Journal
 from reflectloop.system.process import Cancel
+from reflectloop.system.undo import on_failure
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import patch
 from reflectloop.workspace.checkout import Workspace
@@ -27,49 +28,44 @@ from reflectloop.workspace.checkout import Workspace
 _TURN_S = 0.2
 
 
-@dataclass
 class Scheduler:
-    """Executes the steps of a run. `open_space` lays out another workspace beside the first."""
+    """Executes the steps of a run. `judge_batch` is called after each batch with steps and trees, and may raise."""
 
-    run_id: str
-    plan: Plan
-    journal: Journal
-    logs: Path
-    show: StepObserver
-    main: Workspace
-    make_box: Callable[[Workspace, Cancel], Box]
-    open_space: Callable[[int], Workspace]
-    loop: LessonHooks
-    agents: Callable[[Step, Box, str, tuple[Path, ...]], StepResult] | None = None  # does the steps that need one
-    keep_going: bool = False
-    results: list[StepResult] = field(default_factory=list)
-    done: set[str] = field(default_factory=set)
-    skipped: frozenset[str] = frozenset()
-    starts: Mapping[str, str] = field(default_factory=dict)  # of what an earlier engine did: the tree it began with
-    stop_asked: Callable[[], str | None] = lambda: None  # why the run is to stop before the next step
-    between: Callable[[list[str], str, str], None] = lambda _steps, _before, _after: None  # the quick gate; may raise
+    def __init__(self, run: PreparedRun, judge_batch: Callable[[list[str], str, str], None]) -> None:
+        self.run = run
+        self.judge_batch = judge_batch
+        self.lessons = LessonHooks(run)
+        self.results = run.results
+        self.keep_going = run.request.keep_going
+        earlier = run.resume.run if run.resume else None
+        self.starts: Mapping[str, str] = recovery.starts(earlier) if earlier else {}  # trees that steps began with
+        self.skipped = {step.id for step in earlier.steps.values() if step.status == "skipped"} if earlier else set()
+        self.done = {result.id for result in self.results if result.success} | self.skipped
+        self._ask_agent = _agent_executor(run)
 
-    def run(self, jobs: int) -> None:
-        """Fill `results`; the first failure in plan order is for the caller to find there."""
-        self.done |= {result.id for result in self.results if result.success} | self.skipped
+    def execute_steps(self) -> None:
+        """Add to the results of the run; the first failure in plan order is for the caller to find there."""
         if any(not result.success for result in self.results) and not self.keep_going:
             return
-        needs = {step.id: step.depends_on for step in self.plan.steps}
-        steps = {step.id: step for step in self.plan.steps}
-        with _cancelling() as cancel:
+        plan = self.run.plan
+        jobs = self.run.request.jobs or plan.jobs
+        needs = {step.id: step.depends_on for step in plan.steps}
+        steps = {step.id: step for step in plan.steps}
+        with contextlib.closing(Cancel()) as cancel:
             if jobs == 1:
                 self._one_by_one([steps[name] for name in sequence(needs)], cancel)
             else:
                 _Batches(self, jobs, cancel).run([[steps[name] for name in batch] for batch in batches(needs)])
 
     def _one_by_one(self, steps: list[Step], cancel: Cancel) -> None:
-        box = self.make_box(self.main, cancel)
-        good = self.main.tree
+        space = self.run.workspace
+        box = self.run.make_box(space, cancel)
+        good = space.tree
         known = {result.id for result in self.results} | self.skipped
         for step in self._runnable([step for step in steps if step.id not in known]):
             self.refuse_if_asked()
-            if self.main.tree != good:
-                self.main.step_back(good)  # what does not depend on a failed step does not see its work either
+            if space.tree != good:
+                space.step_back(good)  # what does not depend on a failed step does not see its work either
             result = self.perform(step, box)
             self.settle(result)
             good = result.tree if result.success else good
@@ -77,7 +73,7 @@ class Scheduler:
                 return
 
     def refuse_if_asked(self) -> None:
-        why = self.stop_asked()
+        why = open_tasks.pause_requested(self.run.folders)
         if why:
             raise Interrupted(why, next_step="reflectloop resume")
 
@@ -92,8 +88,8 @@ class Scheduler:
 
     def perform(self, step: Step, box: Box) -> StepResult:
         before = box.workspace.tree
-        self.journal.append(events.StepStarted(run_id=self.run_id, step_id=step.id, tree=before))
-        self.loop.warn(step)
+        self.run.journal.append(events.StepStarted(run_id=self.run.run_id, step_id=step.id, tree=before))
+        self.lessons.warn(step)
 
         def attempt(earlier: tuple[Path, ...]) -> StepResult:
             return self._attempt(step, box, before, earlier)
@@ -101,13 +97,13 @@ class Scheduler:
         result = attempt(())
         if result.success or step.agent:  # an agent was told what is known, and has had its attempts
             return result
-        return self.loop.try_fixes(FailedStep(step, box, before, result, attempt))
+        return self.lessons.try_fixes(FailedStep(step, box, before, result, attempt))
 
     def _attempt(self, step: Step, box: Box, before: str, earlier: tuple[Path, ...]) -> StepResult:
-        if step.agent and self.agents:
-            result = self.agents(step, box, before, earlier)
+        if step.agent and self._ask_agent:
+            result = self._ask_agent(step, box, before, earlier)
         else:
-            result = execute(self.plan, step, box, self.logs, self.show, earlier)
+            result = execute(self.run.plan, step, box, self.run.folder.logs, self.run.show, earlier)
         return refuse_changes(step, result, box, before)
 
     def settle(self, result: StepResult) -> None:
@@ -115,10 +111,12 @@ class Scheduler:
         if result.success:
             self.done.add(result.id)
         for fix in result.fixes:
-            self.journal.append(events.FixTried(run_id=self.run_id, step_id=result.id, **recovery.fix_record(fix)))
-        self.journal.append(
+            self.run.journal.append(
+                events.FixTried(run_id=self.run.run_id, step_id=result.id, **recovery.fix_record(fix))
+            )
+        self.run.journal.append(
             events.StepFinished(
-                run_id=self.run_id,
+                run_id=self.run.run_id,
                 step_id=result.id,
                 success=result.success,
                 exit_code=result.exit_code,
@@ -131,54 +129,48 @@ class Scheduler:
                 checks=[recovery.check_record(check) for check in result.checks],
             )
         )
-        self.loop.settle(result)
+        self.lessons.settle(result)
 
 
-@contextmanager
-def _cancelling() -> Iterator[Cancel]:
-    cancel = Cancel()
-    try:
-        yield cancel
-    finally:
-        cancel.close()
+def _agent_executor(run: PreparedRun) -> Callable[[Step, Box, str, tuple[Path, ...]], StepResult] | None:
+    if not any(step.agent for step in run.plan.steps):
+        return None
+    from reflectloop.engine.run.agent_steps import AgentSteps  # noqa: PLC0415 - most plans need no agent
+
+    return AgentSteps(run).perform
 
 
 class _Batches:
-    """Every step of a batch begins at one tree, in a workspace of its own; changes are merged in plan order."""
+    """Runs each step of a batch in a workspace of its own, from one tree; merges their changes in plan order."""
 
     def __init__(self, work: Scheduler, jobs: int, cancel: Cancel) -> None:
         self.work, self.jobs, self.cancel = work, jobs, cancel
-        # What all finished batches came to; those of an earlier engine are merged again.
-        self.tree = work.main.base_tree
-        self.free: list[Workspace] = [work.main]
+        self.main = work.run.workspace
+        # The tree that all finished batches made; those of an earlier engine are merged again.
+        self.tree = self.main.base_tree
+        self.free: list[Workspace] = [self.main]
         self.used: set[str] = set()
         self.count = 1
         self.lock = threading.Lock()
 
     def run(self, groups: list[list[Step]]) -> None:
-        with ThreadPoolExecutor(self.jobs, thread_name_prefix="step") as pool:
-            try:
-                for group in groups:
-                    self.work.refuse_if_asked()
-                    ready = [step for step in group if not self.work.blocked(step) and step.id not in self.work.skipped]
-                    before = self.tree
-                    self._run_batch(pool, ready)
-                    if not self.work.keep_going and any(not result.success for result in self.work.results):
-                        return
-                    if self.tree != before:
-                        self._gate([step.id for step in ready], before)
-            except BaseException:
-                self.cancel.set()  # before the pool waits for what is still running
-                raise
-        self.work.main.reset_to(self.tree)
+        # After an error, steps are cancelled before the pool waits for what is still running.
+        with ThreadPoolExecutor(self.jobs, thread_name_prefix="step") as pool, on_failure(self.cancel.set):
+            for group in groups:
+                self.work.refuse_if_asked()
+                ready = [step for step in group if not self.work.blocked(step) and step.id not in self.work.skipped]
+                before = self.tree
+                self._run_batch(pool, ready)
+                if not self.work.keep_going and any(not result.success for result in self.work.results):
+                    return
+                if self.tree != before:
+                    self._gate([step.id for step in ready], before)
+        self.main.reset_to(self.tree)
 
     def _gate(self, steps: list[str], before: str) -> None:
-        """The next batch stands on this one: what is broken is found here, and lies there to be looked at."""
-        try:
-            self.work.between(steps, before, self.tree)
-        except BaseException:
-            self.work.main.reset_to(self.tree)
-            raise
+        """Judge a batch before the next one begins on its tree, which is left in the workspace if it is refused."""
+        with on_failure(lambda: self.main.reset_to(self.tree)):
+            self.work.judge_batch(steps, before, self.tree)
 
     def _run_batch(self, pool: ThreadPoolExecutor, steps: list[Step]) -> None:
         base = self.tree
@@ -204,7 +196,7 @@ class _Batches:
     def _settle(
         self, base: str, done: dict[str, StepResult], unsettled: list[Step], known: Mapping[str, StepResult]
     ) -> None:
-        """In plan order; what an earlier engine settled is merged again, and not written down twice."""
+        """Merge results in plan order; one that an earlier engine settled is merged, but not journalled again."""
         while unsettled and unsettled[0].id in done:
             name = unsettled.pop(0).id
             result = self._merge(self.work.starts.get(name, base) if name in known else base, done[name])
@@ -216,19 +208,19 @@ class _Batches:
             return
         space = self._take(base)
         try:
-            done[step.id] = self.work.perform(step, self.work.make_box(space, self.cancel))
+            done[step.id] = self.work.perform(step, self.work.run.make_box(space, self.cancel))
         finally:
             with self.lock:
                 self.free.append(space)
 
     def _take(self, base: str) -> Workspace:
-        """A workspace with exactly the files of `base`: one that is free, or a new one."""
+        """Return a workspace with exactly the files of `base`: a free one, or a new one."""
         with self.lock:
             space = self.free.pop() if self.free else None
             number = self.count
             self.count += space is None
         if space is None:
-            space = self.work.open_space(number)
+            space = self.work.run.open_workspace(number)
         if space.tree != base or space.name in self.used:
             space.reset_to(base)
         self.used.add(space.name)
@@ -238,9 +230,9 @@ class _Batches:
         """Add a step's change to what the batch has so far; a conflict is the later step's failure."""
         if not result.success or result.tree == base:
             return result
-        git = self.work.main.git_for_merges()
+        git = self.main.git_for_merges()
         try:
-            self.tree = applying.merge(self.work.main.store, base=base, ours=self.tree, theirs=result.tree, by=git)
+            self.tree = applying.merge(self.main.store, base=base, ours=self.tree, theirs=result.tree, by=git)
         except ApplyConflict as conflict:
             names = set(conflict.missing)
             others = [step.id for step in self.work.results if step.success and names & self._touched(base, step.tree)]
@@ -250,4 +242,4 @@ class _Batches:
         return result
 
     def _touched(self, base: str, tree: str) -> set[str]:
-        return {change.path for change in patch.touched_files(self.work.main.git(), base, tree)}
+        return {change.path for change in patch.touched_files(self.main.git(), base, tree)}
