@@ -105,7 +105,7 @@ class PlainProgress(NullObserver):
         self.write(f"{paint('yellow', '!')} {paint('dim', f'{step_id}  {words.splitlines()[0]}')}")
 
     def check_started(self, run: RunningCheck) -> None:
-        expected = f" (about {duration(run.expected_ms / 1000)})" if run.expected_ms is not None else ""
+        expected = f" (about {run.expected})" if run.expected else ""
         self.write(f"{paint('dim', '·')} {run.title}{expected}")
 
     def check_ended(self, run: RunningCheck, summary: str, duration_ms: int, *, ok: bool) -> None:

@@ -65,7 +65,8 @@ class DoctorReport(NamedTuple):
 
 
 def doctor(start: Path) -> DoctorReport:
-    tools = [_python(), _git(), _shell(), _bubblewrap(), _landlock(), _overlay()]
+    # The overlay before tests of Landlock, which leave threads: only a process with one gets mounts of its own.
+    tools = [_python(), _git(), _shell(), _overlay(), _bubblewrap(), _landlock()]
     findings = [*tools, *_disk(start), _project(start)]
     settings = config.load(_root(start)).box
     possible = [level for level in isolation.supported_levels() if level.level.rank <= max(settings.strongest.rank, 1)]

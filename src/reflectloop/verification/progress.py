@@ -79,6 +79,11 @@ class RunningCheck:
     counter: TestCounter = field(default_factory=TestCounter, compare=False)
 
     @property
+    def expected(self) -> str:
+        """Return how long it is expected to take, or nothing if no such run is known."""
+        return duration(max(1.0, self.expected_ms / 1000)) if self.expected_ms is not None else ""
+
+    @property
     def title(self) -> str:
         name = f"{self.name} {self.place}"
         return f"{self.number} of about {max(self.number, self.total)}: {name}" if self.number else name
@@ -93,9 +98,7 @@ class RunningCheck:
         if done:
             parts.append(f"{min(done, total)} of {total} tests" if total else f"{done} test{'s' * (done > 1)}")
         passed = duration(elapsed_s)
-        if self.expected_ms is None:
-            return [*parts, passed]
-        return [*parts, f"{passed} of about {duration(self.expected_ms / 1000)}"]
+        return [*parts, f"{passed} of about {self.expected}" if self.expected else passed]
 
 
 class CheckObserver(Protocol):
