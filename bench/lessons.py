@@ -44,7 +44,7 @@ def measure(ground: Ground) -> Section:
     recall = min(_spent(lambda: lesson_recall.recall([lesson_dir], "step", _QUERIES[1])) for _ in range(5))
     told = lesson_words.count(lesson_recall.recall([lesson_dir], "step", _QUERIES[1]).text)
     change = _changed(lesson_dir)
-    size = (lesson_dir.desk / index.NAME).stat().st_size / 1e6
+    size = (lesson_dir.cache / index.NAME).stat().st_size / 1e6
     notes = [
         f"{count:,} pages of 50 words, seen by {_RUNS:,} runs; CPU time. The index takes {size:.0f} MB.",
         "The floor of a bar is the bar itself: a ratio below 1 is within it.",

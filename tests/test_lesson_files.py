@@ -298,7 +298,7 @@ def test_two_writers_at_once_lose_nothing(lesson_dir: LessonDir) -> None:
 
 def test_a_writer_that_never_ends_is_named(lesson_dir: LessonDir, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lesson_files, "_TIMEOUT_S", 0.1)
-    with lock.hold_lock(lesson_dir.desk, "a long thought"), pytest.raises(Locked, match="a long thought"):
+    with lock.hold_lock(lesson_dir.cache, "a long thought"), pytest.raises(Locked, match="a long thought"):
         keep(lesson_dir, "Sizes are positive")
 
 
@@ -442,17 +442,17 @@ def _folder(path: Path) -> None:
 def test_an_index_that_came_to_harm_is_made_anew(lesson_dir: LessonDir, harm: object) -> None:
     keep(lesson_dir, "Retry the network")
     assert titles(lesson_dir, "network") == ["Retry the network"]
-    harm(lesson_dir.desk / index.NAME)  # type: ignore[operator]
+    harm(lesson_dir.cache / index.NAME)  # type: ignore[operator]
     assert titles(lesson_dir, "network") == ["Retry the network"]
     assert lesson_store.read(lesson_dir).lessons[0].count == 1
-    assert (lesson_dir.desk / index.NAME).is_file()
+    assert (lesson_dir.cache / index.NAME).is_file()
 
 
 def test_a_locked_index_is_done_without(lesson_dir: LessonDir, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index, "_WAIT_S", 0.05)
     keep(lesson_dir, "Retry the network")
     assert titles(lesson_dir, "network")
-    holder = sqlite3.connect(lesson_dir.desk / index.NAME)
+    holder = sqlite3.connect(lesson_dir.cache / index.NAME)
     holder.execute("BEGIN EXCLUSIVE")
     try:
         assert titles(lesson_dir, "network") == ["Retry the network"]
@@ -465,7 +465,7 @@ def test_a_locked_index_is_done_without(lesson_dir: LessonDir, monkeypatch: pyte
 
 def test_an_index_that_has_no_place_is_done_without(lesson_dir: LessonDir) -> None:
     keep(lesson_dir, "Retry the network")
-    nowhere = lesson_dir._replace(desk=lesson_dir.folder / "pattern.md" / "desk")
+    nowhere = lesson_dir._replace(cache=lesson_dir.folder / "pattern.md" / "desk")
     (lesson_dir.folder / "pattern.md").write_text("")
     assert titles(nowhere, "network") == ["Retry the network"]
 
@@ -485,7 +485,7 @@ def test_a_stale_index_sees_files_that_came_went_and_changed(lesson_dir: LessonD
 def test_who_only_looks_leaves_nothing_behind(lesson_dir: LessonDir) -> None:
     assert lesson_store.read(lesson_dir).lessons == ()
     assert titles(lesson_dir, "network") == []
-    assert not lesson_dir.desk.exists()
+    assert not lesson_dir.cache.exists()
 
 
 # Reading back -----------------------------------------------------------------------------------------------------

@@ -74,14 +74,14 @@ def test_an_index_updated_by_changes_equals_a_rebuilt_one(steps: list[tuple[obje
         for number, step in enumerate(steps):
             play(lesson_dir, number, step)
             followed = lesson_store.read(lesson_dir)
-            assert followed == lesson_store.read(lesson_dir._replace(desk=Path(folder) / f"anew-{number}"))
+            assert followed == lesson_store.read(lesson_dir._replace(cache=Path(folder) / f"anew-{number}"))
             assert (
                 lesson_store.stock(lesson_dir).occurrences
-                == lesson_store.stock(lesson_dir._replace(desk=Path(folder) / "x")).occurrences
+                == lesson_store.stock(lesson_dir._replace(cache=Path(folder) / "x")).occurrences
             )
             shutil.rmtree(Path(folder) / "x", ignore_errors=True)
         for query in ("tabs", "parsing headers"):
-            anew = lesson_store.search(lesson_dir._replace(desk=Path(folder) / "last"), query)
+            anew = lesson_store.search(lesson_dir._replace(cache=Path(folder) / "last"), query)
             assert lesson_store.search(lesson_dir, query) == anew
 
 
@@ -89,13 +89,13 @@ def test_a_new_lesson_updates_only_what_it_affects(lesson_dir: LessonDir) -> Non
     for number in range(30):
         keep(lesson_dir, f"lesson {chr(97 + number % 26)}{'x' * (number // 26)}", f"S-{number}")
     lesson_store.read(lesson_dir)
-    with sqlite3.connect(lesson_dir.desk / index.NAME) as connection:
+    with sqlite3.connect(lesson_dir.cache / index.NAME) as connection:
         before = dict(connection.execute("SELECT id, number FROM lesson"))
     connection.close()
     keep(lesson_dir, "lesson b", "S-again")
     keep(lesson_dir, "something else", "S-new")
     lesson_store.read(lesson_dir)
-    with sqlite3.connect(lesson_dir.desk / index.NAME) as connection:
+    with sqlite3.connect(lesson_dir.cache / index.NAME) as connection:
         after = dict(connection.execute("SELECT id, number FROM lesson"))
     connection.close()
     moved = [id_ for id_, number in before.items() if after[id_] != number]
@@ -137,7 +137,7 @@ def test_an_index_without_fts5_is_rebuilt(lesson_dir: LessonDir) -> None:
         keep(lesson_dir, "Retry the network")
         lesson_store.search(lesson_dir, "network")
     assert [one.title for one in lesson_store.search(lesson_dir, "networks")] == ["Retry the network"]
-    with sqlite3.connect(lesson_dir.desk / index.NAME) as connection:
+    with sqlite3.connect(lesson_dir.cache / index.NAME) as connection:
         (form,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'words'").fetchone()
     connection.close()
     assert "fts5" in form

@@ -342,7 +342,7 @@ def _now() -> int:
 
 def ask(lesson_dir: LessonDir, question: Callable[[Index], T]) -> T:
     """Answer a question with a valid index: rebuild a damaged one, and use one in memory if it is locked."""
-    path = lesson_dir.desk / NAME
+    path = lesson_dir.cache / NAME
     for _ in range(2 if lesson_dir.folder.is_dir() else 0):  # reading must not create the folder
         try:
             with _opened(path) as index:

@@ -27,7 +27,7 @@ class LessonDir(NamedTuple):
     """The folders of one lesson scope."""
 
     folder: Path  # the source of truth
-    desk: Path  # index and lock; may be deleted
+    cache: Path  # index and lock; may be deleted
     scope: Scope = "project"
 
 
@@ -132,12 +132,12 @@ def writing(lesson_dir: LessonDir, purpose: str) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         while True:
             try:
-                stack.enter_context(lock.hold_lock(lesson_dir.desk, purpose))
+                stack.enter_context(lock.hold_lock(lesson_dir.cache, purpose))
                 break
             except Locked as busy:
                 if clock.monotonic() > until:
                     raise Locked(
-                        f"another process is writing the lessons: {lock.owner(lesson_dir.desk / 'lock')}"
+                        f"another process is writing the lessons: {lock.owner(lesson_dir.cache / 'lock')}"
                     ) from busy
                 clock.wait(_PAUSE_S)
         yield
