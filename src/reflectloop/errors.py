@@ -275,7 +275,7 @@ GRAVITY = ("SECRET_LEAK", "SANDBOX_ESCAPE", "INVALID_PLAN")
 
 
 def published() -> tuple[type[ReflectloopError], ...]:
-    """Every class that carries a code, by exit code."""
+    """Return every class that carries a code, by exit code."""
 
     def leaves(parent: type[ReflectloopError]) -> list[type[ReflectloopError]]:
         below = [leaf for child in parent.__subclasses__() for leaf in leaves(child)]

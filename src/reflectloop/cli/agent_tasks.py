@@ -22,7 +22,6 @@ from reflectloop.engine.agent_tasks.planning import PlanningResult, PlanRequest
 from reflectloop.engine.agent_tasks.task_runner import TaskResult
 from reflectloop.engine.requests.fileops_session import FileopsTarget
 from reflectloop.engine.run.request import NullObserver, RunObserver
-from reflectloop.engine.steps import execution
 from reflectloop.engine.steps.prompts import one_line
 from reflectloop.errors import GateRejected, NeedsInput
 from reflectloop.plan.model import command_text
@@ -145,9 +144,9 @@ def _plan_lines(proposed: ProposedPlan) -> Iterator[str]:
     for step in plan.steps:
         yield f"{step.id}. {step.title or step.id}"
         yield from (f"     $ {one_line(command_text(command))}" for command in step.commands)
-        yield from (f"     check {one_line(execution.describe(wanted.check))}" for wanted in plan.checks_of(step))
+        yield from (f"     check {one_line(wanted.check.description)}" for wanted in plan.checks_of(step))
     for criterion in plan.acceptance:
-        check = f"  (check {one_line(execution.describe(plan.checks[criterion.check]))})" if criterion.check else ""
+        check = f"  (check {one_line(plan.checks[criterion.check].description)})" if criterion.check else ""
         yield f"{criterion.id}: {one_line(criterion.text)}{check}"
     for risk in proposed.risks:
         yield f"risk: {one_line(risk)}"

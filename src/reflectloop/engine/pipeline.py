@@ -102,7 +102,7 @@ class _Pipeline:
         return finish_run.finish(self._reached, error)
 
     def _run_stages(self) -> None:
-        """Each stage takes the value of the one before."""
+        """Run the stages, each with the value of the one before."""
         configured = self._reach(configure(self._reached))
         point = configured.resume
         if point is None:

@@ -248,7 +248,7 @@ class _ReflectionRun:
         return self._judged(plan, ticket, content)
 
     def _judged(self, plan: RepairPlan, ticket: Ticket, content: bytes) -> RepairOutcome:
-        """Only a critic can say which steps a revised output completed."""
+        """Return the outcome by the critic's verdict; without a critic no repair step counts as completed."""
         evaluate = self.files.evaluator()
         if evaluate is None:
             return reflection.left_alone(plan, ticket)._replace(revised=content)

@@ -95,7 +95,7 @@ class Detector:
         return {value for value in values if fingerprint(value) not in self._allowed}
 
     def hide(self, values: Iterable[bytes]) -> None:
-        """From now on report these values as likely secrets, even without the name that identified them."""
+        """Report these values as likely secrets from now on, even without the name that identified them."""
         self._exact += [
             Exact(value, "value-in-plan", "likely") for value in sorted(values) if len(value) >= _MIN_HIDDEN
         ]

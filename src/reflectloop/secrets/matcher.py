@@ -70,7 +70,7 @@ class Matcher:
     """The rules and values to search for. A pattern is compiled when its keyword first occurs."""
 
     def __init__(self, rules: Iterable[SecretRule], exact: Iterable[Exact] = (), *, fillers: bool = False) -> None:
-        """With `fillers`, a provider's format filled with one repeated letter is `likely`; without, it is ignored."""
+        """Compile rules. A format filled with one repeated letter is ignored, or `likely` with `fillers`."""
         self._fillers = fillers
         self._rules = tuple(rules)
         self._exact = tuple(exact)

@@ -71,7 +71,7 @@ class StepAttempt:
 
     @property
     def end(self) -> str:
-        """The tree that the attempt left."""
+        """Return the tree that the attempt left."""
         return self.result.tree if self.result else self.start
 
     @property

@@ -39,7 +39,7 @@ class AttemptPlace(NamedTuple):
 def reflect(
     session: TaskSession, failure: FailureRecord, why: str, where: AttemptPlace, work: StepBrief, output: str = ""
 ) -> tuple[FailureRecord, str]:
-    """The failure, its class by how often it was met, and what the reflection says of it."""
+    """Open a ticket for a failed attempt and reflect on it; return the failure with its class, and the advice."""
     earlier = [attempt.failure.signature for attempt in session.history.tried if attempt.failure]
     times = 1 + earlier.count(failure.signature)
     kind = class_of(failure.category, code=failure.code, times_seen=times)
@@ -94,7 +94,7 @@ def _ticket(session: TaskSession, failure: FailureRecord, why: str, where: Attem
 
 
 def _analyst(session: TaskSession, where: AttemptPlace, query: str, output: str) -> Any:  # noqa: ANN401 - a function of a report, or None
-    """A critic's own words in the report, where one is bound; the engine keeps to the facts."""
+    """Return a function that lets the critic reword a report, or None if no critic is bound."""
     if not session.pool.has(Role.CRITIC):
         return None
 

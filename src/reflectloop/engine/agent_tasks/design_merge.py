@@ -40,7 +40,7 @@ class Subject(NamedTuple):
 
 
 def settle(pool: AgentPool, shape: type[Design], subject: Subject, brief: Callable[[], str]) -> AgreedDesign[Design]:
-    """One planner's design as it is; two planners' designs merged, where both agree to it."""
+    """Ask the planner for a design. If there is a second planner, merge both designs until both agree."""
     subject.folder.mkdir(parents=True, exist_ok=True)
     prompt = brief()  # the same for both
     if not pool.has(Role.SECOND_PLANNER):
@@ -92,7 +92,7 @@ def _write(subject: Subject, name: str, design: Design) -> Design:
 
 
 def differences(first: BaseModel, second: BaseModel) -> list[str]:
-    """The fields in which two designs say something else, however it is spaced."""
+    """Return the fields in which two designs differ by more than their spacing."""
     left, right = first.model_dump(mode="json"), second.model_dump(mode="json")
     return [
         f"{name}: {_short(left[name])} / {_short(right[name])}"

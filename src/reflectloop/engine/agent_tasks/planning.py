@@ -15,7 +15,7 @@ from reflectloop.engine.agent_tasks.plan_import import ProposedPlan
 from reflectloop.engine.agent_tasks.task_session import TaskSession, Tell, open_task_session
 from reflectloop.engine.requests.fileops_session import FileopsTarget
 from reflectloop.engine.run import admission
-from reflectloop.engine.steps import execution, planner_context, prompts
+from reflectloop.engine.steps import planner_context, prompts
 from reflectloop.engine.tasks.task_journal import NewTask
 from reflectloop.errors import AgentUnavailable, Interrupted, InvalidInput, InvalidPlan, NeedsInput
 from reflectloop.fileops.ops_context import Refusal
@@ -177,7 +177,7 @@ def _denied(session: TaskSession, plan: Plan) -> list[str]:
     for name, check in plan.checks.items():
         verdict = session.policy.judge(check.run) if check.run is not None else None
         if verdict and not verdict.allowed and name.startswith("acceptance-"):
-            denied.append(f"{name}: {verdict.reason} ({verdict.rule}): {execution.describe(check)}")
+            denied.append(f"{name}: {verdict.reason} ({verdict.rule}): {check.description}")
     return denied
 
 
@@ -229,7 +229,7 @@ def _details(plan: Plan, step: Step) -> events.Json:
         "details": step.agent.prompt if step.agent else step.details,
         "done": [item.claim for item in step.verify if item.claim and item.claim not in plan.checks],
         "commands": [command if isinstance(command, str) else list(command) for command in step.commands],
-        "checks": [execution.describe(wanted.check) for wanted in plan.checks_of(step)],
+        "checks": [wanted.check.description for wanted in plan.checks_of(step)],
     }
 
 

@@ -45,7 +45,7 @@ class ReviewInput(NamedTuple):
 
 
 def review(session: TaskSession, case: ReviewInput) -> ReviewResult:
-    """Rules first: what does not even parse is not worth anybody's time."""
+    """Review a change by rules, then by reviewers; a file that does not parse is sent back without asking anybody."""
     broken = rules(session, case)
     if broken:
         return ReviewResult("RETRY", broken, ("rules",))
@@ -121,7 +121,7 @@ def _differs(session: TaskSession, before: str) -> bool:
 
 
 def merged(reviews: Sequence[Review], by: tuple[str, ...]) -> ReviewResult:
-    """All items once, the gravest first. One who cannot judge stops; one who is not content has it done again."""
+    """Join reviews: each item once, the gravest first. One BLOCKED blocks, and one RETRY asks for another attempt."""
     order = ("high", "medium", "low")
     items = sorted(
         dict.fromkeys(item for review in reviews for item in review.items), key=lambda item: order.index(item.severity)

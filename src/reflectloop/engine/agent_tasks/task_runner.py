@@ -108,7 +108,7 @@ def _waits(folders: Folders) -> bool:
 def _steps(
     session: TaskSession, ended: list[AttemptOutcome], appended: int, *, every: bool
 ) -> tuple[final_review.FinalReview | None, ReflectloopError | None]:
-    """None and None where steps are left and only one was asked for."""
+    """Execute steps; return the final review, or what stops it. Both are None if only one step was asked for."""
     while True:
         refuse_if_asked(session.folders)
         outcome = step_pipeline.run_attempt(session)
@@ -167,7 +167,7 @@ def _task(folders: Folders) -> tuple[Task, RunState]:
 
 
 def reviewed(place: FileopsTarget, tell: Tell, *, whole: bool) -> ReviewResult:
-    """`review`: the same look alone, at what the current task has come to; nothing is changed by it."""
+    """Review the current task, or its current step, without changing anything: the command `review`."""
     with open_task_session(place, tell) as session:
         task, at = session.read()
         plan = session.plan()

@@ -17,7 +17,6 @@ from reflectloop.engine.run import admission
 from reflectloop.engine.steps import agent_fileops, attempt_history, prompts
 from reflectloop.engine.steps.agent_pool import AgentPool, Budget
 from reflectloop.engine.steps.attempt_history import AttemptHistory
-from reflectloop.engine.steps.execution import describe
 from reflectloop.engine.steps.prompts import StepBrief
 from reflectloop.engine.tasks import open_tasks, task_plan
 from reflectloop.engine.tasks.task_journal import TaskJournal
@@ -98,7 +97,7 @@ class TaskSession:
             step.title,
             step.agent.prompt if step.agent and step.agent.prompt != step.title else step.details,
             tuple(item.claim for item in step.verify if item.claim and item.claim not in plan.checks),
-            tuple(describe(wanted.check) for wanted in plan.checks_of(step) if not wanted.must_fail),
+            tuple(wanted.check.description for wanted in plan.checks_of(step) if not wanted.must_fail),
             tuple(map(str, constraints)) if isinstance(constraints, list) else (),
             run.steps[step.id].answer,
             step.agent.tools if step.agent else (),

@@ -48,13 +48,13 @@ def reflect(target: FileopsTarget, request: ReflectionRequest, tell: Tell) -> Re
             tell(f"no agent was asked: {fault.message}")
         else:
             return reflect_command.reflect_locked(
-                folders, settings, request, lambda opened: _TicketCrew(session, opened).agents()
+                folders, settings, request, lambda opened: _TicketAgents(session, opened).agents()
             )
     return reflect_command.reflect(request)
 
 
-class _TicketCrew:
-    """The agents of one ticket. One that fails is named and left out; what it was to do is then done by rules."""
+class _TicketAgents:
+    """The agents of one ticket. If one fails, the user is told, and rules do its part."""
 
     def __init__(self, session: TaskSession, opened: OpenTicket) -> None:
         self.session, self.opened = session, opened

@@ -11,7 +11,7 @@ from reflectloop.policy import AddedLineRules, PolicyVerdict
 
 
 def of(settings: Config, root: Path) -> DangerPolicy:
-    """A rule file with faults is refused: nothing is judged by half of the rules."""
+    """Return the project's rules as the gates ask them; raise if a rule file has faults."""
     rules = policy.of(settings.policy, root)
     added = AddedLineRules(rules.rules, rules.allowed)
     return DangerPolicy(

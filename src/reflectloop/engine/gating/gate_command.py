@@ -143,7 +143,7 @@ class _Line(verifying.Verification):
         self._refuse_causeless(past)
         approved = self._approve(sides)
         chain = Chain(self.folder / evidence.FILE)
-        way = self._passage(sides, chain, past)
+        way = self._gate_pipeline(sides, chain, past)
         book, task = self._open(key, task, sides, approved)
         try:
             made = way.walk()
@@ -161,7 +161,7 @@ class _Line(verifying.Verification):
         return self._outcome(sides, way, chain, error)
 
     def _refuse_causeless(self, past: list[attempt_limits.GateAttempt]) -> None:
-        """Before the third try somebody looks for the cause. Nothing was judged, so nothing is counted."""
+        """Refuse a third try without a root cause in its contract; this does not count as a try."""
         if attempt_limits.needs_root_cause(past) and not (self.contract.root_cause or "").strip():
             raise Latched(
                 f"this was sent back {len(attempt_limits.since_pass(past))} times: {past[-1].reasons[0]}; "
@@ -171,7 +171,7 @@ class _Line(verifying.Verification):
 
     # The four gates ----------------------------------------------------------------------------------------------
 
-    def _passage(self, sides: BaseAndHead, chain: Chain, past: list[attempt_limits.GateAttempt]) -> GatePipeline:
+    def _gate_pipeline(self, sides: BaseAndHead, chain: Chain, past: list[attempt_limits.GateAttempt]) -> GatePipeline:
         changes = self.trees.changes(sides.base, sides.head)
         return GatePipeline(
             self.run_id,
@@ -244,7 +244,7 @@ class _Line(verifying.Verification):
     def _open(
         self, key: str, task: Task | None, sides: BaseAndHead, approved: events.Approved | None
     ) -> tuple[Journal, Task]:
-        """The journal of the goal's own task, which is never the current one: nobody works on it here."""
+        """Open the journal of the task that stands for this contract's goal; it does not become the current task."""
         title = f"gate: {self.contract.goal}"[:_TITLE]
         book, task = open_tasks.open_journal(self.folders, task, key, title, clock.now(), lambda _: None, current=False)
         if approved:

@@ -108,7 +108,7 @@ class GatePipeline:
     # What is left on disk -----------------------------------------------------------------------------------------
 
     def write(self, made: GateReport, folder: Path, task: Path) -> dict[str, Any]:
-        """The report beside the run's other artifacts, and the page of the task."""
+        """Write the report beside the run's other artifacts, and the page of the task."""
         data = report.report_data(made, self.seen.verdict)
         files.write_atomic(folder / DATA, junit_sarif.pretty(data))
         page = report.report_markdown(made, self.seen.verdict) + _faults_text(self.seen.verdict)

@@ -73,7 +73,7 @@ def _anchor(lesson: Lesson) -> Anchor:
 
 
 def _marks(lesson: Lesson) -> set[str]:
-    """A person's lesson of the same words is the same."""
+    """Return every signature of a lesson; one that a person wrote in the same words has one of them."""
     return {lesson.signature, _anchor(lesson).signature, *lesson.aliases}
 
 

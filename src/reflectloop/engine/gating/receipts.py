@@ -56,7 +56,7 @@ class ReceiptResult(NamedTuple):
 
 
 def checked(start: Path, name: str | None) -> ReceiptResult:
-    """A receipt by its file, by the id of its run, or the newest; with the trees where the repository is at hand."""
+    """Check a receipt, named by its file or by its run (the newest if not named), and its trees if they are here."""
     path = _find(start, name)
     receipt = evidence.verify(path)
     words, faults = _trees(start, path, receipt)
@@ -141,7 +141,7 @@ def _made_again(folders: Folders, trees: TreeBuilder, change: Path, base: Any, t
 
 
 def protected_files(start: Path) -> list[dict[str, str]]:
-    """Every file of the project that a patch may not weaken, and why."""
+    """Return every file of the project that a patch may not weaken, and why."""
     folders = open_project_dirs(start)
     home = project.open_project(folders.root)
     settings = _settings(folders)

@@ -139,7 +139,7 @@ def failure_lines(verdict: Verdict) -> Iterator[str]:
 
 
 def junit(verdict: Verdict) -> str:
-    """A suite for every check with its tests as they came out sealed, and one case for the decision."""
+    """Return JUnit XML: a suite with the sealed results of each check, and one with the decision."""
     top = ET.Element("testsuites", name="reflectloop verify")
     for compared in verdict.checks:
         _suite(top, compared)

@@ -110,7 +110,7 @@ def verify(
 
 
 def _forget_if_empty(folder: Path) -> None:
-    """A refused input leaves nothing behind; what ran leaves its logs."""
+    """Remove the folder of a verification in which nothing ran."""
     if folder.exists() and not any((folder / "logs").iterdir()):
         files.remove_tree(folder)
 
@@ -431,7 +431,7 @@ class SealedEnvironment:
 def judge(
     stage: SealedEnvironment, case: VerificationInput, chain: Chain, commit: str, plan_hash: str | None = None
 ) -> Verdict:
-    """The sealed verdict on one change."""
+    """Return the sealed verdict on one change."""
     from reflectloop.sandbox import editable_installs  # noqa: PLC0415
     from reflectloop.system import cgroup  # noqa: PLC0415
     from reflectloop.verification import strands  # noqa: PLC0415

@@ -173,7 +173,7 @@ class TaskOps:
 
 def proofs_of(plan: Plan, step: Step, results: Sequence[CheckResult]) -> list[events.Json]:
     """Return the passed checks of a step as its journal stores them."""
-    described = {wanted.name: execution.describe(wanted.check) for wanted in plan.checks_of(step)}
+    described = {wanted.name: wanted.check.description for wanted in plan.checks_of(step)}
     return [
         {
             "name": result.name,

@@ -131,7 +131,7 @@ class RequestLog:
         files.write_atomic(self._folder / _POINTER, json.dumps({**self.now._asdict(), "owner": self._owner()}) + "\n")
 
     def _follow(self) -> None:
-        """A request that opened a task worked for that one."""
+        """Continue with the task that the request opened, if it opened one."""
         current = self._folders.current_task()
         if current != self._current:
             self._current, self.now = current, self.now._replace(task=current)

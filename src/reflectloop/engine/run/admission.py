@@ -23,7 +23,7 @@ _SHOWN = 120  # characters of a command, in a message
 
 
 def refuse_agents(loaded: LoadedPlan, settings: config.Config, caller: Mapping[str, str], root: Path) -> None:
-    """Before anything runs: steps that need an agent where none is bound to their role, or it cannot be asked."""
+    """Refuse a plan whose steps need an agent if no agent is bound to their role, or if it cannot be called."""
     needing = {step.id: Role(step.agent.role) for step in loaded.plan.steps if step.agent}
     unbound = {name: role for name, role in needing.items() if settings.roles.bound_to(role) is None}
     if unbound:
@@ -69,7 +69,7 @@ def refuse_incomplete(plan: Plan) -> None:
 
 
 def refuse_causeless(task: Task | None, reason: str | None) -> None:
-    """After two tries that the gates sent back, somebody says what the cause is before a third is made."""
+    """Refuse a third try after the gates sent two back, unless a person says what the cause was."""
     if task is None or not task.gated or reason:
         return
     from reflectloop.gates import attempt_limits  # noqa: PLC0415 - most tasks were never judged
@@ -84,7 +84,7 @@ def refuse_causeless(task: Task | None, reason: str | None) -> None:
 
 
 def refuse_commands(loaded: LoadedPlan, rules: CommandPolicy, done: Collection[str] = ()) -> None:
-    """Before anything runs: what the policy denies, and what only a person may let run; not of steps that are done."""
+    """Refuse commands that the policy denies or that a person must allow, except those of finished steps."""
     left = tuple(step for step in loaded.plan.steps if step.id not in done)
     refused = refusals(loaded.plan.model_copy(update={"steps": left}), rules)
     if refused:
@@ -119,7 +119,7 @@ def refusals_of(plan: Plan, steps: Iterable[Step], rules: CommandPolicy) -> Iter
 
 
 def floor(settings: config.Config, request: RunRequest, loaded: LoadedPlan) -> Isolation:
-    """The least isolation anybody asked for."""
+    """Return the strongest isolation that settings, request or plan require."""
     asked = [settings.box.isolation, request.isolation or Isolation.NONE]
     if loaded.plan.isolation:
         asked.append(loaded.plan.isolation.require)
@@ -141,7 +141,7 @@ def refuse_doubtful(doubtful: list[AddedSecret]) -> None:
 
 
 def reach(settings: config.Config, request: RunRequest, loaded: LoadedPlan) -> IsolationLevel:
-    """The wall this run is to have, or why it cannot begin."""
+    """Choose the isolation of this run; raise if it is weaker than required, or if a network is asked for in vain."""
     least = floor(settings, request, loaded)
     wall = isolation.choose_level(least, settings.box.strongest)
     isolation.refuse_network(wall, least, networks(settings, loaded.plan))

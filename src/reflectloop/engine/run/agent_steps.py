@@ -13,7 +13,7 @@ from reflectloop.engine.run.context import PreparedRun
 from reflectloop.engine.steps import agent_executor, agent_fileops, attempt_history, run_failure, step_request
 from reflectloop.engine.steps.agent_executor import AgentTask
 from reflectloop.engine.steps.agent_pool import AgentPool, Budget
-from reflectloop.engine.steps.execution import CANCELLED, AgentProblem, StepResult, describe, execute
+from reflectloop.engine.steps.execution import CANCELLED, AgentProblem, StepResult, execute
 from reflectloop.engine.steps.prompts import FailedAttempt, StepBrief
 from reflectloop.errors import AgentFailed, NeedsInput
 from reflectloop.fileops.ops_context import InMemoryResponses, NoPlanOps, OpsContext
@@ -77,7 +77,7 @@ class AgentSteps:
         return ask
 
     def _brief(self, step: Step) -> StepBrief:
-        checks = tuple(describe(wanted.check) for wanted in self.plan.checks_of(step) if not wanted.must_fail)
+        checks = tuple(wanted.check.description for wanted in self.plan.checks_of(step) if not wanted.must_fail)
         goal = self.plan.objective.goal or self.plan.title
         prompt = step.agent.prompt if step.agent else step.details
         tools = step.agent.tools if step.agent else ()

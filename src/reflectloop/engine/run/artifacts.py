@@ -199,7 +199,7 @@ def _step(step: StepResult, folder: RunFolder) -> dict[str, Any]:
 
 
 def _fix(fix: FixAttempt) -> dict[str, Any]:
-    """A fix that was tried; what it changed is part of the step's tree."""
+    """Return a fix that was tried; its changes are part of the step's tree."""
     return {name: list(value) if isinstance(value, tuple) else value for name, value in fix._asdict().items()}
 
 

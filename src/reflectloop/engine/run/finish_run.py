@@ -59,7 +59,7 @@ def finish(run: RequestedRun, error: ReflectloopError | None) -> RunOutcome:
 def _record_end(
     run: PreparedRun, error: ReflectloopError | None
 ) -> tuple[ReflectloopError | None, FailureRecord | None]:
-    """Journal how the run ended and what that means for its task. Return the error, which may be one too many."""
+    """Journal how the run ended, and latch its task. Return the error: MAX_RETRIES after too many failures."""
     failure: FailureRecord | None = None
     if run.is_stepwise and error and not open_tasks.stops(error):
         return error, None  # the gates refused it: steps can be appended, and it is judged again
@@ -156,7 +156,7 @@ def _remove_workspaces(run: RequestedRun, error: ReflectloopError | None) -> Non
 
 
 def _settle_workspace(run: RequestedRun, entry: WorkspaceEntry, error: ReflectloopError | None, *, first: bool) -> None:
-    """A leak leaves nothing; the first workspace is kept after a failure to be looked at, or warm for the next run."""
+    """Destroy a workspace after a leak, keep the first one after a failure or warm for the next run, remove others."""
     if isinstance(error, SecretLeak):
         left = workspace_registry.destroy(entry)
         if left:

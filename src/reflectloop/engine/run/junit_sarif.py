@@ -21,7 +21,7 @@ _NOT_XML = lazy("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 def junit(
     title: str, plan: Plan | None, steps: list[StepResult], error: ReflectloopError | None, duration_ms: int
 ) -> str:
-    """One test suite: a case for each step and each check, and one for a run that could not begin."""
+    """Return JUnit XML: a case for each step and each check, and one for a run that could not begin."""
     suite = ET.Element("testsuite", name=clean(title), time=f"{duration_ms / 1000:.3f}")
     done = {step.id: step for step in steps}
     for step in plan.steps if plan else ():
@@ -49,7 +49,7 @@ _COUNTS = (("tests", ".//testcase"), ("failures", ".//failure"), ("errors", ".//
 
 
 def counted(top: ET.Element) -> str:
-    """The document, with the sums that readers expect on every suite."""
+    """Return the document as text, with the counts that readers expect on every suite."""
     for suite in (top, *top.iter("testsuite")):
         for kind, name in _COUNTS:
             suite.set(kind, str(len(suite.findall(name))))
@@ -69,13 +69,13 @@ def clean(text: str) -> str:
 
 
 def cleaned(document: dict[str, Any]) -> dict[str, Any]:
-    """The same with nothing in it that is a secret."""
+    """Return the document with secrets redacted."""
     redacted: dict[str, Any] = json.loads(secrets.current_detector().redact(json.dumps(document)))
     return redacted
 
 
 def pretty(document: dict[str, Any]) -> str:
-    """JSON for people too, with nothing in it that is a secret."""
+    """Return a document as indented JSON, with secrets redacted."""
     return secrets.current_detector().redact(files.json_text(document)) + "\n"
 
 

@@ -42,13 +42,13 @@ def lesson_dirs_of(folders: Folders) -> tuple[LessonDir, ...]:
 
 
 def executable(lesson: Lesson) -> bool:
-    """Only what somebody stated as commands is run, never what a log or an agent says, nor what is in dispute."""
+    """Return True if a fix may run: somebody recorded it as commands, and no other lesson contradicts it."""
     return bool(lesson.commands) and lesson.status == "active"
 
 
 def try_fixes(broken: FailedStep, means: FixTools, first: FailureRecord) -> StepResult:
-    """The step as its last attempt left it, with every fix that was tried."""
-    return _Mending(broken, means).run(first)
+    """Try known fixes; return the step's last result, with every fix that was tried."""
+    return _FixTrial(broken, means).run(first)
 
 
 def fixes(lesson_dirs: Sequence[LessonDir], signature: str) -> list[Lesson]:
@@ -81,7 +81,7 @@ class _Ran(NamedTuple):
     stopped: bool = False  # nothing can be said of it
 
 
-class _Mending:
+class _FixTrial:
     def __init__(self, broken: FailedStep, means: FixTools) -> None:
         self.broken, self.means = broken, means
         self.result = broken.result
@@ -146,7 +146,7 @@ class _Mending:
         return now
 
     def _apply(self, fix: Lesson) -> _Ran:
-        """From the tree before the step: what helped so far, then this."""
+        """Reset to the tree before the step, apply the fixes that helped so far, then this one."""
         self.broken.box.workspace.step_back(self.broken.before)
         for helped in self.helping:
             earlier = self._carry_out(helped)
@@ -234,7 +234,7 @@ class _Mending:
 
 
 def known(folders: Folders, record: FailureRecord) -> list[dict[str, object]]:
-    """Fixes of this failure as a card carries them; those found by their words alone, or in dispute, are never run."""
+    """Return the fixes of a failure for its blocker; those found by words alone, or contradicted, are never run."""
     lesson_dirs = lesson_dirs_of(folders)
     usable = {fix.id for fix in fixes(lesson_dirs, record.signature)}
     shown: dict[str, dict[str, object]] = {}

@@ -7,7 +7,6 @@ from typing import Any
 from reflectloop import config, policy
 from reflectloop.engine.run.admission import networks, reach, refuse_agents, refuse_commands, refuse_untrusted
 from reflectloop.engine.run.request import RunOutcome, RunRequest
-from reflectloop.engine.steps.execution import describe as describe_check
 from reflectloop.plan import load as plans
 from reflectloop.plan.load import LoadedPlan
 from reflectloop.plan.model import Plan, Step, command_text
@@ -16,7 +15,7 @@ from reflectloop.workspace import project
 
 
 def preview(request: RunRequest) -> dict[str, Any]:
-    """Everything `run` would check before it runs, and the order it would run in."""
+    """Check what `run` checks before it runs; return the plan with its batches, isolation and network."""
     root = project.locate(request.start, request.mode)
     settings = config.load(root)
     loaded = plans.load(plans.locate(root, request.plan, lambda path: project.is_tracked(root, path)))
@@ -55,7 +54,7 @@ def _step(plan: Plan, step: Step) -> dict[str, Any]:
         "commands": [command_text(command) for command in step.commands],
         "agent": step.agent.model_dump(mode="json") if step.agent else None,
         "checks": [
-            f"{name}: {describe_check(check)}" + (" (must fail)" if must_fail else "")
+            f"{name}: {check.description}" + (" (must fail)" if must_fail else "")
             for name, check, must_fail in plan.checks_of(step)
         ],
     }

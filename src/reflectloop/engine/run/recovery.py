@@ -43,7 +43,7 @@ class ResumePoint(NamedTuple):
 
 
 def find(folders: Folders) -> ResumePoint:
-    """The current task's last run, if it was not brought to its end."""
+    """Return the current task's last run, if it has not ended."""
     task = folders.load_current()
     run = task.last_run
     if run is None:
@@ -90,7 +90,7 @@ def _end_pause(folders: Folders, task: Task, run: RunState) -> None:
 
 
 def plan_of(folder: RunFolder) -> Path:
-    """The plan as it was when the run began."""
+    """Return the path of the plan as it was when the run began."""
     plans = sorted(folder.path.glob("plan.*"))
     if not plans:
         raise StateDamaged(
@@ -106,7 +106,7 @@ _SUFFIXES = (".yaml", ".yml", ".json", ".md", ".txt")
 def keep_plan(loaded: LoadedPlan, folder: RunFolder) -> None:
     """Copy the plan into the run folder, so a later resume uses this version even if the file changes.
 
-    Where it holds what may be a secret, a copy without is kept, and going on needs the file itself.
+    If it holds a possible secret, the copy is redacted, and resuming needs the file itself.
     """
     suffix = loaded.path.suffix.lower()
     hidden = hide_secrets(loaded)
@@ -119,7 +119,7 @@ def keep_plan(loaded: LoadedPlan, folder: RunFolder) -> None:
 
 
 def hide_secrets(loaded: LoadedPlan) -> bool:
-    """Take what a plan holds that may be a secret out of everything stored from now on; say whether there is any."""
+    """Redact a plan's possible secrets from everything stored from now on; return True if it has any."""
     values = secrets.current_detector().values(loaded.path.read_bytes())
     if values:
         secrets.current_detector().hide(values)
@@ -175,7 +175,7 @@ def import_objects(folders: Folders, store: Store, run_id: str) -> None:
 
 
 def refuse_lower(before: str, now: str) -> None:
-    """A run keeps the isolation it began with, or goes no further."""
+    """Refuse to resume a run under weaker isolation than it began with."""
     if isolation.strength(now) < isolation.strength(before):
         raise SandboxCreateFailed(
             f"the run began at isolation {before}, and {now} is what there is now", next_step="reflectloop doctor"
@@ -192,7 +192,7 @@ def refuse_deadly(point: ResumePoint) -> None:
 
 
 def starts(run: RunState) -> dict[str, str]:
-    """The tree that each step which came to its end began with."""
+    """Return for each finished step the tree that it began with."""
     return {step.id: step.start for step in run.steps.values() if step.start}
 
 
@@ -206,7 +206,7 @@ def reached(run: RunState, store: Store) -> str:
 
 
 def results(plan: Plan, run: RunState, logs: Path) -> list[StepResult]:
-    """The steps that came to their end, as they were told when they did; in the order of the journal."""
+    """Return the results of finished steps, in the order of the journal."""
     titles = {step.id: step.title for step in plan.steps}
     ended = [step.ended for step in map(run.steps.__getitem__, run.order) if step.ended]
     return [_result(step, titles.get(step.step_id, ""), logs, _fixes(run, step.step_id)) for step in ended]

@@ -17,14 +17,14 @@ from reflectloop.system import clock
 PROTO = "triflow.fileops.v1"
 
 
-def by(hands: OpsContext, *, writable: bool, tools: Sequence[str] = ()) -> Act:
+def by(context: OpsContext, *, writable: bool, tools: Sequence[str] = ()) -> Act:
     """Return file operations for an agent: validated, judged by the policy, executed in the sandbox, all or nothing.
 
     If the plan names the tools of the step, an op that none of them stands for is refused.
     """
     own = replace(
-        hands,
-        box=replace(hands.box, read_only=not writable),
+        context,
+        box=replace(context.box, read_only=not writable),
         domain=NoPlanOps(),
         memory=InMemoryResponses(),
         writable=(".",) if writable else (),

@@ -109,9 +109,9 @@ class AgentPool:
     box: Box
     run_id: str
     note: Callable[[events.Event], object]
-    purse: Budget = field(default_factory=lambda: Budget(AgentBudget()))
+    budget: Budget = field(default_factory=lambda: Budget(AgentBudget()))
     origin: str = ""  # the tree that the task began with
-    looking: Act | None = None  # for who has no hands of its own and is to look only
+    read_only_act: Act | None = None  # for read-only agents without tools of their own
     breakers: Breakers = field(default_factory=Breakers)
     second: Callable[[], tuple[Box, Act]] | None = None  # lays out another workspace with the same files
     _bound: dict[str, Backend] = field(default_factory=dict)
@@ -139,7 +139,7 @@ class AgentPool:
 
         def invoke(_tool: str, _params: Mapping[str, Any]) -> Reply | ReflectloopError:
             try:
-                with self.purse.held():
+                with self.budget.held():
                     reply = self._once(backend, call, prompt)
             except ReflectloopError as fault:
                 return fault  # the engine's own, and no failure of the agent's
@@ -165,7 +165,7 @@ class AgentPool:
         return reply
 
     def need(self, call: AgentCall) -> Reply:
-        """The same, where there is no way on without an answer."""
+        """Call an agent and return its reply; raise AgentFailed if it gives no answer."""
         reply = self.ask(call)
         if not reply.ok:
             why = prompts.one_line(reply.reason) or "no answer"
@@ -185,10 +185,10 @@ class AgentPool:
             return self.need(first), self.need(second)
         for role in (first.role, second.role):
             self._backend(self.name_of(role) or "")  # bound here, not by two threads
-        box, looking = self.second()
+        box, read_only_act = self.second()
         with contextlib.closing(Cancel()) as cancel, ThreadPoolExecutor(2, thread_name_prefix="agent") as threads:
             here = replace(self, box=replace(self.box, cancel=cancel))
-            there = replace(self, box=replace(box, cancel=cancel), looking=looking)
+            there = replace(self, box=replace(box, cancel=cancel), read_only_act=read_only_act)
             asked = [threads.submit(here.need, first), threads.submit(there.need, second)]
             with on_failure(cancel.set):  # before the threads are waited for
                 _wait(asked)
@@ -217,9 +217,9 @@ class AgentPool:
             prompt,
             self.box.for_agent(home, read_only=call.looks_only),
             call.folder,
-            self.purse.bounds(self.settings.agent(backend.name)),
+            self.budget.bounds(self.settings.agent(backend.name)),
             answer=call.answer,
-            act=call.act or self.looking,
+            act=call.act or self.read_only_act,
             step=call.step,
             attempt=call.attempt,
             tools=call.tools,
@@ -244,7 +244,7 @@ class AgentPool:
         return reply
 
     def _refuse_rewritten(self, name: str, role: Role) -> None:
-        """A program of the project's own that plays a role is judged by nobody, were it part of the change."""
+        """Refuse an agent whose program lies in the project and was changed: nobody would have judged it."""
         own = [Path(word) for word in self.settings.agent(name).run if (self.root / word).is_file()]
         inside = [path for path in own if not path.is_absolute() and ".." not in path.parts]
         space = self.box.workspace
@@ -286,7 +286,7 @@ class AgentPool:
             changed=changed,
             **reply.usage._asdict(),
         )
-        self.purse.add(AgentUsage.of(asked))
+        self.budget.add(AgentUsage.of(asked))
         with self._writing:
             self._note(asked, call, reply, changed)
 

@@ -1,4 +1,4 @@
-"""One step: its commands, then its checks, then the tree it left."""
+"""Executes one step: its commands, then its checks; records the tree that they left."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from reflectloop.errors import NeedsInput, StepFailed, StepTimeout, VerificationFailed
-from reflectloop.plan.model import Check, Plan, Step, command_text
+from reflectloop.plan.model import Plan, Step, command_text
 from reflectloop.sandbox.sandbox import Box, SandboxCommand
 from reflectloop.system import files
 from reflectloop.verification import checks
@@ -21,7 +21,7 @@ CANCELLED = "CANCELLED"  # of a step, never of a run
 
 
 class FixAttempt(NamedTuple):
-    """A fix that lessons held for how a step failed, tried before the step was done again."""
+    """A known fix that was tried after a step failed."""
 
     lesson: str  # its id
     outcome: Literal["worked", "failed", "other", "refused"]  # other: the failure went, and another came
@@ -73,7 +73,7 @@ class StepResult(NamedTuple):
 
 
 class FailedStep(NamedTuple):
-    """A step that failed, where it did, and how it is done again."""
+    """A step that failed, its sandbox, and the function that makes another attempt."""
 
     step: Step
     box: Box
@@ -98,11 +98,6 @@ class StepObserver(NamedTuple):
     command: Callable[[str, str], None]
     output: Callable[[str, bytes], None]
     warning: Callable[[str, str], None] = lambda _step, _words: None
-
-
-def describe(check: Check) -> str:
-    """Describe a check in one line."""
-    return check.description
 
 
 class AgentProblem(NamedTuple):
@@ -133,7 +128,7 @@ def execute(
     earlier: tuple[Path, ...] = (),
     acting: Callable[[], AgentProblem | None] = lambda: None,
 ) -> StepResult:
-    """Never raises for what a command did; that is a value. Escapes and leaks are raised.
+    """Run the commands and checks of a step. A failed command is a value; only escapes and leaks are raised.
 
     `earlier` logs are kept; `acting` is what an agent does before the commands and checks.
     """
@@ -249,7 +244,7 @@ class _StepRun:
 
     def _verify(self) -> StepFailure | None:
         for name, check, must_fail in self.plan.checks_of(self.step):
-            self.show.command(self.step.id, f"check {name}: {describe(check)}")
+            self.show.command(self.step.id, f"check {name}: {check.description}")
             log = self._log() if check.run is not None else self.folder
             cwd = self.box.workspace.resolve(".")
             result = checks.run(

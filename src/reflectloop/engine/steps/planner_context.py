@@ -25,7 +25,7 @@ _LARGEST = 12_000  # characters of a file of the engine's
 
 
 def of(folders: Folders, space: Workspace, text: str) -> str:
-    """In quoted pieces, the nearest first; small enough for any model."""
+    """Return what a planner should know of the project: code about the text, and the last failure, as quotations."""
     code = code_context.quoted(folders.root, text)
     return "\n\n".join(filter(None, (code or _without_retriever(space, text), *_failures(folders))))
 
@@ -56,7 +56,7 @@ def _hits(top: safe_files.SafeFiles, text: str) -> Iterable[str]:
 
 
 def _weight(word: str) -> tuple[bool, int]:
-    """Names as code writes them tell more than words, and longer ones more than short ones."""
+    """Return the sort key of a word: names of code first, then longer words."""
     return ("_" not in word and word.islower(), -len(word))
 
 
@@ -79,5 +79,5 @@ def _failures(folders: Folders) -> Iterable[str]:
 
 
 def advice(start: Path, moment: Moment, query: str, signature: str = "") -> str:
-    """Lessons that bear on this moment, as advice; empty where there are none."""
+    """Return the lessons for this moment as quoted advice; empty if there are none."""
     return lesson_scopes.recall(lesson_scopes.open_scopes(start), moment, query, signature=signature).text

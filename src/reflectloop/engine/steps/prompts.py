@@ -87,7 +87,7 @@ def _hash(text: str) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """Head and tail of what is too long."""
+    """Return the head and the tail of a text that is too long."""
     if len(text) <= most:
         return text
     half = most // 2
@@ -95,7 +95,7 @@ def cut(text: str, most: int) -> str:
 
 
 def one_line(text: str, most: int = 600) -> str:
-    """Somebody's words in a line of ours: they must not look like lines of ours."""
+    """Return somebody's words on one line, so that they cannot look like lines of the prompt."""
     plain = " ".join("".join(char if char.isprintable() else " " for char in text).split())
     return shorten(plain, most)
 
@@ -258,7 +258,7 @@ def tools_rule(names: Sequence[str]) -> str:
 
 
 def research(work: StepBrief, failure: FailureRecord, output: str, code: str = "") -> str:
-    """For a researcher: what stands in the way is not known here, and can perhaps be found out."""
+    """Build the prompt that asks a researcher for the fact that an attempt lacked."""
     diagnosis = failure.diagnosis
     return _made(
         "reviewer",
@@ -273,7 +273,7 @@ def research(work: StepBrief, failure: FailureRecord, output: str, code: str = "
 
 
 def research_ticket(question: str, problem: str, issues: Sequence[str]) -> str:
-    """For a researcher: the issues of a ticket, which nobody could solve for lack of knowledge."""
+    """Build the prompt that asks a researcher for the facts that the issues of a ticket need."""
     return _made(
         "reviewer",
         "An output has faults because something is not known. Find it out: look at the project, its documentation and "
@@ -286,7 +286,7 @@ def research_ticket(question: str, problem: str, issues: Sequence[str]) -> str:
 
 
 def repair_output(required: str, name: str, content: str, requirements: str, answer: str) -> str:
-    """For an executor: the protocol's request to reflect, and the output that is to be repaired where it lies."""
+    """Build the prompt that asks an executor to repair a rejected output in place."""
     return _made(
         "executor",
         f"A critic refused the output {one_line(name)}. Repair this file in place; it is judged again afterwards. Then "
@@ -299,7 +299,7 @@ def repair_output(required: str, name: str, content: str, requirements: str, ans
 
 
 def reflect(facts: str, code: str = "") -> str:
-    """For a critic: the report that the rules filled, to be made better and never other in its facts."""
+    """Build the prompt that asks a critic to reword a reflection report without changing its facts."""
     return _made(
         "reviewer",
         "An attempt at a step failed. Below is a reflection report that rules filled in. Answer with the same report: "

@@ -1,4 +1,4 @@
-"""The record of a run's failure: by its code where that says enough, else by what the failed command printed."""
+"""Makes the failure record of a run or step: by what its command printed, else by its error code."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ def of(
     record = diagnosis.diagnose(printed, result, rules=_rules(settings, root), about=about) if says_enough else None
     if record:
         return record
-    # By the step's own code: what a whole run ends with may be that this was one time too many.
+    # The signature comes from the step's code: the run's code may be MAX_RETRIES, which says nothing of the cause.
     named = diagnosis.bare(step.reason or error.message, about._replace(code=step.error_code))
     return diagnosis.bare(step.reason or error.message, about).model_copy(update={"signature": named.signature})
 
 
 def of_step(step: StepResult, settings: ReflectConfig, root: Path) -> FailureRecord:
-    """The same while the run still goes on."""
+    """Return the failure record of a step whose run goes on."""
     return of(by_code(step.error_code or Internal.code)(step.reason or "failed"), step, 1, settings, root)
 
 
 def counted(record: FailureRecord, times: int) -> FailureRecord:
-    """With the class that so many times of one failure in a task make of it."""
+    """Return the record with the error class of a failure that its task has seen so many times."""
     if exit_code_rules.is_signal(record.exit_code) and record.error_class is ErrorClass.PIPELINE:
         return record
     kind = class_of(record.category, code=record.code, times_seen=times)
@@ -49,7 +49,7 @@ def counted(record: FailureRecord, times: int) -> FailureRecord:
 
 
 def _rules(settings: ReflectConfig, root: Path) -> Rules:
-    """The project's own come first; where they cannot be used, the failure is told by ours."""
+    """Return the project's rules and ours; only ours if the project's cannot be read."""
     try:
         return log_diagnosis.rules_of(settings, root)
     except InvalidInput:
@@ -57,7 +57,7 @@ def _rules(settings: ReflectConfig, root: Path) -> Rules:
 
 
 def _printed(step: StepResult) -> bytes:
-    """The end of what the failed command printed."""
+    """Return the end of what the failed command printed; empty for noise."""
     if not step.tail or not step.logs:
         return b""
     with step.logs[-1].open("rb") as file:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from reflectloop.agents.answer_models import StepClaim, StepDesign
-from reflectloop.engine.steps import execution
 from reflectloop.engine.steps.agent_fileops import PROTO
 from reflectloop.engine.steps.execution import StepResult
 from reflectloop.errors import NeedsInput
@@ -27,7 +26,7 @@ def request(
 ) -> FileopsRequest:
     """Return the request for an attempt: what is to be done, by the design, and the commands that must succeed."""
     checks = [wanted for wanted in plan.checks_of(step) if not wanted.must_fail]
-    conditions = [*done, *(design.done if design else ())] or [execution.describe(wanted.check) for wanted in checks]
+    conditions = [*done, *(design.done if design else ())] or [wanted.check.description for wanted in checks]
     return FileopsRequest.model_validate(
         {
             "proto": PROTO,
