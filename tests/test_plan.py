@@ -15,10 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reflectloop.engine.run.context import note_steps
+from reflectloop.engine.steps.execution import StepResult
 from reflectloop.errors import Fault, MissingPlan
 from reflectloop.plan import load, order, strict_yaml
-from reflectloop.plan.model import FILE_STATEMENTS, Check
+from reflectloop.plan.model import FILE_STATEMENTS, Check, Plan
 from reflectloop.plan.schema import plan_schema
+from reflectloop.verification.evidence_chain import Chain
 from support import Repo, reflectloop
 
 GOOD = """
@@ -349,3 +352,20 @@ def test_a_statement_about_a_file_is_described_needs_no_step_and_is_false_of_a_r
     answer = repo.run("run", repo.plan(json.dumps({"plan": plan})))
     assert answer.code == 32
     assert "README.md" in answer.stderr
+
+
+def test_the_plan_of_a_run_is_hashed_once_for_all_its_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = Plan.model_validate({"title": "A", "steps": [{"id": f"s{number}"} for number in range(20)]})
+    of_plan, hashed = plan.hash, 0
+
+    def count(_: Plan) -> str:
+        nonlocal hashed
+        hashed += 1
+        return of_plan
+
+    monkeypatch.setattr(Plan, "hash", property(count))
+    results = [StepResult(step.id, "", 0, 0, "tree", changed=False, logs=(), checks=()) for step in plan.steps]
+    chain = Chain(tmp_path / "evidence.jsonl")
+    note_steps(chain, results, "base", plan, "none")
+    assert hashed == 1
+    assert [record.plan_hash for record in chain.records] == [of_plan] * len(results)

@@ -240,8 +240,9 @@ def note_steps(chain: Chain, steps: Iterable[StepResult], base: str, plan: Plan,
         return evidence.log_of(path, chain.path.parent)
 
     commands = {step.id: tuple(map(command_text, step.commands)) for step in plan.steps}
+    run = {"base_tree": base, "plan_hash": plan.hash, "isolation": isolation}  # the hash reads the whole plan
     for step in steps:
-        seen: dict[str, object] = {"tree": step.tree, "base_tree": base, "plan_hash": plan.hash, "isolation": isolation}
+        seen: dict[str, object] = {"tree": step.tree, **run}
         for fix in step.fixes:
             _add(
                 chain,
