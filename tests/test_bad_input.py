@@ -145,24 +145,33 @@ def test_a_sha256_repository_works(repo: Repo, tmp_path: Path) -> None:
     assert other.run("apply", "--yes").code == 0
 
 
-def test_what_git_ignores_anywhere_stays_at_home(repo: Repo, tmp_path: Path) -> None:
+@pytest.mark.parametrize("named", [None, "~/rules", "%(prefix)/no-such-rules", ""])
+def test_what_git_ignores_anywhere_stays_at_home(repo: Repo, named: str | None) -> None:
     """In the tree, in .git/info/exclude and in the user's own ignore file."""
     config = Path(os.environ["HOME"]) / ".config" / "git"
     config.mkdir(parents=True)
-    (config / "ignore").write_text("*.wide\n")
+    (config / "ignore").write_text("*.wide\n" if named is None else "*.kept\n")
+    if named is not None:
+        (Path(os.environ["HOME"]) / "rules").write_text("*.wide\n")
+        repo.git("config", "core.excludesFile", named)
     (repo.path / ".git" / "info" / "exclude").write_text("*.local\n")
     repo.write(".gitignore", "*.tree\n")
     for name in ("a.wide", "a.local", "a.tree", "a.kept"):
         repo.write(name, "x\n")
     ran_well(repo, "ls")
-    assert [name for name in log(repo).split() if name.startswith("a.")] == ["a.kept"]
-    del tmp_path
+    seen = [name for name in log(repo).split() if name.startswith("a.")]
+    assert seen == (["a.kept"] if named in (None, "~/rules") else ["a.kept", "a.wide"])
 
 
-def test_our_own_and_the_agents_folders_never_enter_a_workspace_even_when_tracked(repo: Repo) -> None:
+@pytest.mark.parametrize(
+    "form", ["--index-version=2", "--index-version=3", "--index-version=4", "--split-index", "--no-split-index"]
+)
+def test_our_own_and_the_agents_folders_never_enter_a_workspace_even_when_tracked(repo: Repo, form: str) -> None:
+    """However the index has their names: version 4 shares beginnings, a split one has them in another file."""
     for name in (".claude/state/x", ".claude/private/key", ".claude/settings.json"):
         repo.write(name, "x\n")
     repo.commit("agent files")
+    repo.git("update-index", form)
     ran_well(repo, "find .claude -type f; mkdir -p .claude/state; echo y > .claude/state/y; echo z > z")
     assert log(repo) == ".claude/settings.json\n"
     assert ".claude" not in (repo.latest() / "changes.patch").read_text()

@@ -13,15 +13,18 @@ from reflectloop.workspace.repository import Repository, refusal, refuse_pipe
 ANSWER_S = 20.0  # time limit for a short answer of git
 
 
-def locate(folder: Path) -> process.CapturedOutput:
-    """Ask git for the working tree and the git folders of a folder."""
+LOCATED = 3  # lines of an answer to `locate`, before what was asked besides
+
+
+def locate(folder: Path, *more: str) -> process.CapturedOutput:
+    """Ask git for the working tree and the git folders of a folder; `more` are further words for `git rev-parse`."""
     options = ("--show-toplevel", "--absolute-git-dir", "--path-format=absolute", "--git-common-dir")
-    return ask(folder, "rev-parse", *options)
+    return ask(folder, "rev-parse", *options, *more)
 
 
 def refuse_elsewhere(repository: Repository, answer: process.CapturedOutput) -> None:
     """Raise unless git reports this working tree and this git folder in its answer to `locate`."""
-    top, git_dir, common = (Path(line) for line in os.fsdecode(answer.stdout).removesuffix("\n").split("\n"))
+    top, git_dir, common = (Path(line) for line in os.fsdecode(answer.stdout).split("\n")[:LOCATED])
     if top.resolve() != repository.root.resolve():
         raise refusal(
             repository.root, f"its settings name {top} as the working tree", "git config --unset core.worktree"

@@ -43,6 +43,10 @@ LEFT_OUT = (
 )
 
 Mode = Literal["auto", "git", "copy"]
+_RULES = "excludesfile"
+_PARTS = ("objects", "index", "info/exclude", "shallow")
+_ABOUT_PARTS = ("--show-object-format", *(word for part in _PARTS for word in ("--git-path", part)))
+_ABOUT_HEAD = ("HEAD^{commit}", "HEAD^{tree}", "--symbolic-full-name", "HEAD")
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,7 @@ class Project:
     index: Path | None = None
     exclude: Path | None = None
     shallow: Path | None = None
+    head_tree: str | None = None  # of `head`, if it was asked for
 
     @property
     def folder(self) -> Path:
@@ -67,15 +72,31 @@ class Project:
         return Git(cwd=self.root)
 
     @cached_property
+    def _core_settings(self) -> dict[str, str]:
+        """The user's git settings for the content of files, and the file of their ignore rules."""
+        pattern = r"^core\.(autocrlf|eol|filemode|symlinks|ignorecase|excludesfile)$"
+        answer = self.git().attempt("config", "-z", "--get-regexp", pattern).stdout
+        lines = (os.fsdecode(line).partition("\n") for line in answer.split(b"\0"))
+        return {key.removeprefix("core."): value for key, given, value in lines if given}
+
+    @property
     def content_settings(self) -> str:
         """The user's git settings for line endings and modes, and none that names a program."""
         if self.mode == "copy":
             return ""
-        pattern = r"^core\.(autocrlf|eol|filemode|symlinks|ignorecase)$"
-        lines = self.git().attempt("config", "--get-regexp", pattern).stdout.decode("utf-8", "replace").splitlines()
-        pairs = dict(line.split(" ", 1) for line in lines if " " in line)
-        plain = {key: value for key, value in pairs.items() if value.isalnum()}
-        return "".join(f"\t{key.removeprefix('core.')} = {value}\n" for key, value in plain.items())
+        plain = {key: value for key, value in self._core_settings.items() if key != _RULES and value.isalnum()}
+        return "".join(f"\t{key} = {value}\n" for key, value in plain.items())
+
+    @property
+    def ignore_rules(self) -> Path:
+        """The file of the user's ignore rules for all projects, as their settings or git's default name it."""
+        named = self._core_settings.get(_RULES)
+        if named is not None and named.startswith(("~", "%")):  # git replaces a home folder and its own prefix
+            answer = self.git().attempt("config", "--type=path", "--get", "core.excludesFile")
+            named = None if answer.code else os.fsdecode(answer.stdout).removesuffix("\n")
+        if named is None:
+            return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "git" / "ignore"
+        return Path(named)  # an empty one is no file: no rules
 
     @cached_property
     def tags(self) -> bytes:
@@ -86,11 +107,19 @@ class Project:
 
 def locate(start: Path, mode: Mode = "auto") -> Path:
     """Return the top folder of the project that contains `start`: a repository, or in copy mode any folder."""
+    return _locate(start, mode)[0]
+
+
+def _locate(start: Path, mode: Mode, *more: str) -> tuple[Path, list[str]]:
+    """Return the top folder and git's answers to `more`; none outside of a repository, or if git cannot answer all."""
     if not start.is_dir():
         raise InvalidInput(f"{start} is not a folder", next_step="reflectloop --project DIR …")
     start = start.resolve()
     repo = repository.find(start)
-    answer = git_answers.locate(repo.root if repo else start)
+    place = repo.root if repo else start
+    answer = git_answers.locate(place, *more)
+    if more and answer.code:
+        answer, more = git_answers.locate(place), ()
     if repo and answer.code == 0:
         if "\n" in os.fspath(repo.root):
             raise UnsupportedRepository(
@@ -98,14 +127,14 @@ def locate(start: Path, mode: Mode = "auto") -> Path:
             )
         git_answers.refuse_elsewhere(repo, answer)
         _refuse_inside(repo, start)
-        return repo.root
+        return repo.root, os.fsdecode(answer.stdout).split("\n")[git_answers.LOCATED : -1]
     _refuse_broken(start, answer.stderr, is_found=repo is not None)
     if mode == "git":
         raise UnsupportedRepository(
             f"{start} is not inside a git repository",
             next_step="git init && git add -A && git commit -m 'first commit', or --mode copy",
         )
-    return _folder_around(start)
+    return _folder_around(start), []
 
 
 def _refuse_inside(repo: Repository, start: Path) -> None:
@@ -149,19 +178,20 @@ def is_tracked(root: Path, path: Path) -> bool:
 
 
 def open_project(start: Path, mode: Mode = "auto") -> Project:
-    root = locate(start, mode)
+    root, answers = _locate(start, mode, *_ABOUT_PARTS, *_ABOUT_HEAD)
+    kind: Literal["git", "copy"] = "copy" if mode == "copy" else "git"
+    if len(answers) == 1 + len(_PARTS) + 3:  # a commit, a tree and a branch
+        *parts, head, tree, branch = answers
+        return _project(root, kind, parts, head, None if branch == "HEAD" else branch, tree)
     git = Git(cwd=root)
     if repository.find(root) is None:
         return Project(root, "copy")
-    parts = ("objects", "index", "info/exclude", "shallow")
-    arguments = [argument for part in parts for argument in ("--git-path", part)]
-    answers = git.line("rev-parse", "--path-format=absolute", "--show-object-format", *arguments).split("\n")
-    places = [Path(answer) for answer in answers[1:]]
+    parts = git.line("rev-parse", "--path-format=absolute", *_ABOUT_PARTS).split("\n")
     try:
         head = git.line("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     except GitFailed as fault:
         if mode == "copy":
-            return Project(root, "copy", answers[0], None, None, *places)
+            return _project(root, "copy", parts)
         named = git.attempt("rev-parse", "--verify", "--quiet", "HEAD").stdout.decode().strip()
         if named:
             raise UnsupportedRepository(
@@ -170,6 +200,18 @@ def open_project(start: Path, mode: Mode = "auto") -> Project:
         raise UnsupportedRepository(
             f"{root} has no commit yet", next_step="git add -A && git commit -m 'first commit'"
         ) from fault
-    branch = git.attempt("symbolic-ref", "--quiet", "HEAD")
-    name = os.fsdecode(branch.stdout).strip() or None
-    return Project(root, "copy" if mode == "copy" else "git", answers[0], head, name, *places)
+    symbolic = os.fsdecode(git.attempt("symbolic-ref", "--quiet", "HEAD").stdout).strip()
+    return _project(root, kind, parts, head, symbolic or None)
+
+
+def _project(
+    root: Path,
+    mode: Literal["git", "copy"],
+    parts: list[str],
+    head: str | None = None,
+    branch: str | None = None,
+    tree: str | None = None,
+) -> Project:
+    object_format, *places = parts
+    objects, index, exclude, shallow = map(Path, places)
+    return Project(root, mode, object_format, head, branch, objects, index, exclude, shallow, tree)

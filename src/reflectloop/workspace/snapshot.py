@@ -25,6 +25,8 @@ _FILTERED = lazy(rb"\bfilter\b")
 _NESTED = "{} is a git repository of its own and is left out"
 _SHOWN = 5
 _LARGEST_ATTRIBUTES = 100 << 20  # bytes; git ignores a larger one
+_WHOLE_NAMES = (b"DIRC\0\0\0\2", b"DIRC\0\0\0\3")  # versions of the index file
+_NAMES_ELSEWHERE = (b"link\0", b"sdir\0")  # beginnings of extensions, behind the names
 _GITLINK = b"\x00\x00\xe0\x00"  # mode 160000 in an index file
 
 
@@ -46,8 +48,11 @@ def take_snapshot(project: Project, store: Store, scratch: Path, inspect: Inspec
             return _take_copy(project, store, source, index)
         with reporting_git_damage():
             _seed_index(project, source, index)
-            _drop_kept_out(source)
-            _drop_filtered(project, source)
+            names = _IndexNames(index.read_bytes())
+            if names.may_hold(OWN_FOLDER, ".claude"):
+                _drop_kept_out(source)
+            if names.may_hold(".gitattributes"):
+                _drop_filtered(project, source)
             recorded = record_tree(source, store.leave_out, inspect)
             links = _submodules(source, index)
     except Unrecordable as fault:
@@ -78,7 +83,7 @@ def reporting_git_damage() -> Iterator[None]:
 
 def _of_git(project: Project, store: Store, recorded: RecordedTree, links: list[str]) -> Snapshot:
     assert project.head  # noqa: S101
-    head_tree = project.git().line("rev-parse", f"{project.head}^{{tree}}")
+    head_tree = project.head_tree or project.git().line("rev-parse", f"{project.head}^{{tree}}")
     dirty = recorded.tree != head_tree
     message = "Snapshot of the working tree"
     commit = store.commit(recorded.tree, project.head, message=message) if dirty else project.head
@@ -128,6 +133,19 @@ def _seed_index(project: Project, source: Git, index: Path) -> None:
             shutil.copy2(project.index, index)
     else:
         source.run("read-tree", project.head)
+
+
+class _IndexNames:
+    """The names in an index file, without a process of git where they stand in it one by one."""
+
+    def __init__(self, raw: bytes) -> None:
+        # Version 4 shares beginnings of names; a split index has some in another file, a sparse one only folders.
+        self._whole = raw.startswith(_WHOLE_NAMES) and not any(sign in raw for sign in _NAMES_ELSEWHERE)
+        self._raw = raw
+
+    def may_hold(self, *parts: str) -> bool:
+        """Return False only if none of these stands in any name."""
+        return not self._whole or any(part.encode() in self._raw for part in parts)
 
 
 def _drop_kept_out(source: Git) -> None:

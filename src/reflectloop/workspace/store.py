@@ -155,7 +155,7 @@ def open_store(project: Project, settings: StoreSettings | None = None) -> Store
             # In copy mode everything is read: compression would cost more than it saves.
             settings="\tcompression = 0\n" if store.copies else project.content_settings,
         )
-        files.write_atomic(store.path / "info" / "exclude", _exclude_rules(project, settings))
+        _write(store.path / "info" / "exclude", _exclude_rules(project, settings))
         if project.shallow and project.index:
             copy_if_there(project.shallow, store.path / "shallow")
             for shared in project.index.parent.glob("sharedindex.*"):
@@ -177,14 +177,16 @@ def write_git_dir(
     config += f"[core]\n{settings}" if settings else ""
     if object_format != "sha1":
         config += f"[extensions]\n\tobjectformat = {object_format}\n"
-    _write(path / "config", config)
-    _write(path / "HEAD", head + "\n")
     lines = "".join(os.fspath(alternate) + "\n" for alternate in alternates)
-    _write(path / "objects" / "info" / "alternates", lines)
+    texts = {"config": config, "HEAD": head + "\n", "objects/info/alternates": lines}
+    for name, text in texts.items():
+        if own:
+            _write(path / name, os.fsencode(text))
+        else:  # new, and it need not survive a power loss: nothing in a workspace does
+            (path / name).write_bytes(os.fsencode(text))
 
 
-def _write(path: Path, text: str) -> None:
-    raw = os.fsencode(text)
+def _write(path: Path, raw: bytes) -> None:
     if not path.exists() or path.read_bytes() != raw:
         files.write_atomic(path, raw)
 
@@ -204,9 +206,7 @@ def _exclude_rules(project: Project, settings: StoreSettings | None) -> bytes:
         return "".join(
             [*rules, *(f"{pattern}\n" for pattern in (*LEFT_OUT, *(settings.exclude if settings else ())))]
         ).encode()
-    wide = project.git().attempt("config", "--type=path", "--get", "core.excludesFile").stdout
-    default = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "git" / "ignore"
-    sources = [Path(os.fsdecode(wide).strip("\n")) if wide else default, project.exclude]
+    sources = [project.ignore_rules, project.exclude]
     return "".join(rules).encode() + b"".join(_read_rules(source) for source in sources if source)
 
 
