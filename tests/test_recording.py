@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -217,3 +218,19 @@ def test_a_damaged_repository_is_refused_with_the_command_to_inspect_it(repo: Re
     answer = repo.run(command, "--json", *plan)
     assert (answer.code, answer.envelope["next"]) == (20, "git fsck"), answer.stdout
     assert "git cannot read the repository" in answer.envelope["message"]
+
+
+def test_the_write_guard_answers_after_the_thread_that_first_used_it_has_ended(repo: Repo) -> None:
+    own = repo.path / ".reflectloop"
+    own.mkdir()
+    guard = start_write_guard(own)
+    if guard is None:
+        pytest.skip("no bubblewrap")
+    assert not list(own.iterdir())  # nothing is started before the first call
+    with guard:
+        git = Git(git_dir=repo.path / ".git", shield=guard)
+        answers: list[str] = []
+        thread = threading.Thread(target=lambda: answers.append(git.line("rev-parse", "HEAD")))
+        thread.start()
+        thread.join()
+        assert answers == [git.line("rev-parse", "HEAD")]

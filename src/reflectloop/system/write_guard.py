@@ -31,12 +31,26 @@ def _stuck_on(root: Path) -> str | None:
 
 
 class WriteGuard:
+    """Its shell starts at the first call: most steps of a run change nothing, and need none."""
+
     def __init__(self, writable: Path) -> None:
-        with files.room_for("what git is given to work with", writable):
-            self._folder = tempfile.TemporaryDirectory(prefix="shield-", dir=writable)
-        self._lock = threading.Lock()  # several threads share the shell
         self._writable = writable
-        self._shell = self._start()
+        self._lock = threading.Lock()  # several threads share the shell
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._shell: Conversation | None = None
+        self._starter = threading.current_thread()
+
+    def _started(self) -> tuple[Path, Conversation]:
+        """Return the folder for what the shell reads and writes, and the shell, with the lock held."""
+        if self._folder is None:
+            with files.room_for("what git is given to work with", self._writable):
+                self._folder = tempfile.TemporaryDirectory(prefix="shield-", dir=self._writable)
+        if not self._starter.is_alive():  # the kernel ends the shell with the thread that started it
+            self._end()
+        if self._shell is None:
+            self._starter = threading.current_thread()
+            self._shell = self._start()
+        return Path(self._folder.name), self._shell
 
     def _start(self) -> Conversation:
         wall = bubblewrap.read_only_but(self._writable)
@@ -48,10 +62,14 @@ class WriteGuard:
         return shell
 
     def restart(self) -> None:
-        """Start the shell again, so that it sees what was mounted since."""
+        """Let the next call start the shell again, so that it sees what was mounted since."""
         with self._lock:
+            self._end()
+
+    def _end(self) -> None:
+        if self._shell:
             self._shell.close()
-            self._shell = self._start()
+            self._shell = None
 
     def capture(
         self,
@@ -70,20 +88,21 @@ class WriteGuard:
     def _capture(
         self, argv: Sequence[str], cwd: Path | None, env: Mapping[str, str], stdin: bytes, until: float | None
     ) -> CapturedOutput:
-        stdin_file, out, stderr_file = (Path(self._folder.name) / name for name in ("in", "out", "err"))
+        folder, shell = self._started()
+        stdin_file, out, stderr_file = (folder / name for name in ("in", "out", "err"))
         stdin_file.write_bytes(stdin)
         command = [f"{key}={shlex.quote(value)}" for key, value in env.items()] + [
             shlex.quote(argument) for argument in argv
         ]
         place = f"cd {shlex.quote(os.fspath(cwd))} && " if cwd else ""
         line = f"{place}{' '.join(command)} <{_quoted(stdin_file)} >{_quoted(out)} 2>{_quoted(stderr_file)}; echo $?\n"
-        self._shell.ask(os.fsencode(line))
-        while (answer := self._shell.answer(_wait_s(until))) is None:
+        shell.ask(os.fsencode(line))
+        while (answer := shell.answer(_wait_s(until))) is None:
             if until is not None and clock.monotonic() >= until:
-                self._shell.kill()
+                shell.kill()
                 raise TimeoutError(" ".join(argv[:2]))
             if cwd and (name := _stuck_on(cwd)):
-                self._shell.kill()
+                shell.kill()
                 raise GitStuck(name)
         if not answer.strip().isdigit():
             raise SandboxCreateFailed("the guarded shell ended unexpectedly")
@@ -96,8 +115,10 @@ class WriteGuard:
         self.close()
 
     def close(self) -> None:
-        self._shell.close()
-        self._folder.cleanup()
+        self._end()
+        if self._folder:
+            self._folder.cleanup()
+            self._folder = None
 
 
 def _wait_s(until: float | None) -> float:
@@ -109,5 +130,5 @@ def _quoted(path: Path) -> str:
 
 
 def start_write_guard(writable: Path) -> WriteGuard | None:
-    """Start a write guard, or return None if bubblewrap does not work; git then runs without it."""
+    """Return a write guard, or None if bubblewrap does not work; git then runs without it."""
     return WriteGuard(writable) if bubblewrap.refusal() is None else None

@@ -6,6 +6,7 @@ workspace's.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import posixpath
@@ -23,6 +24,7 @@ from reflectloop.workspace.project import Project
 
 ENVIRONMENTS = (".venv", "venv")
 MODULES, CACHE = "node_modules", ".cache"
+_PACKAGES = ".packages"  # in node_modules, if that is a folder of links
 NOT_CARRIED = "{name} leads to no folder of installed packages, so it is not carried"
 _SUBMODULE = "160000 "  # its mode in a tree
 _RESERVED = ((".git",), (".reflectloop",))
@@ -259,3 +261,30 @@ def version_files(manifest: str) -> list[str]:
 def _is_plain(root: Path, path: Path) -> bool:
     with tree_walk.open_folder(root) as top:
         return beneath.is_file(top, os.fspath(path))
+
+
+# Links to packages ---------------------------------------------------------------------------------------------------
+
+
+def link_packages(repo: Path, path: Path, source: Path) -> Path:
+    """Provide node_modules as a folder of links to its packages, and return where `source` is to be mounted below it.
+
+    Tools write caches into node_modules, and no mount point for one can be made in a folder that is read-only. The
+    layout is the one of pnpm: a package's own path has the name of the folder twice.
+    """
+    with tree_walk.open_folder(repo) as top, beneath.open_folder(top, path.parts, make=True) as folder:
+        for entry in os.scandir(source):
+            if entry.is_dir(follow_symlinks=False) and entry.name.startswith(("@", ".bin")):
+                with beneath.open_folder(folder, [entry.name], make=True) as below:
+                    for inner in os.scandir(entry.path):
+                        _link_entry(inner, below, f"../{_PACKAGES}/{MODULES}/{entry.name}")
+            elif entry.name != _PACKAGES:
+                _link_entry(entry, folder, f"{_PACKAGES}/{MODULES}")
+    return path / _PACKAGES / MODULES
+
+
+def _link_entry(entry: os.DirEntry[str], folder: int, target: str) -> None:
+    """Create a link to a package; a link of the user, such as one to a part of a workspace, is created as it is."""
+    text = Path(entry.path).readlink() if entry.is_symlink() else f"{target}/{entry.name}"
+    with contextlib.suppress(FileExistsError):  # a copy that the settings ask for comes first
+        os.symlink(text, entry.name, dir_fd=folder)

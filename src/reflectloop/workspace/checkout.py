@@ -20,7 +20,7 @@ from reflectloop.system import beneath, clock, files, tree_walk
 from reflectloop.system.git import Git, GitFailed
 from reflectloop.system.write_guard import WriteGuard, start_write_guard
 from reflectloop.workspace import layers, patch, secret_guard, traps, workspace_registry
-from reflectloop.workspace.carry import MODULES, CarryPlan, has_cache, plan_carry
+from reflectloop.workspace.carry import MODULES, CarryPlan, has_cache, link_packages, plan_carry
 from reflectloop.workspace.layers import LayerWithChanges, MountedLayer
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.record_tree import RecordedTree, Unrecordable, Within, changed_since, record_tree, time_mark
@@ -38,7 +38,6 @@ _HOME_GITCONFIG = """\
 """
 
 
-_PACKAGES = ".packages"  # in node_modules, if that is a folder of links
 # Why a workspace cannot be made in a folder, however much room the disk has.
 _NOT_POSSIBLE = frozenset(
     (errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP, errno.EROFS)
@@ -108,9 +107,16 @@ class Workspace:
     def quarantine(self) -> Path:
         return self.shared_objects or self.engine_dir / "objects"
 
+    @property
+    def index(self) -> Path:
+        """Return the engine's index of the files, which is there from now on."""
+        if self.over:
+            self.over.provide_index()
+        return self.engine_dir / "index"
+
     def git(self) -> Git:
         """Return git for trees and the index; it runs in the store, so it opens no file that a command wrote."""
-        plain = self.store.git(index=self.engine_dir / "index", objects=self.quarantine, shield=self.shield)
+        plain = self.store.git(index=self.index, objects=self.quarantine, shield=self.shield)
         return plain._replace(cwd=self.store.path)
 
     def git_on_files(self, since_ns: int | None = None) -> Git:
@@ -245,7 +251,7 @@ class Workspace:
 
     def _writer(self) -> Git:
         """Return git without the write guard, which does not allow the workspace's files. It writes no objects."""
-        plain = self.store.git(work_tree=self.repo, index=self.engine_dir / "index", objects=self.quarantine)
+        plain = self.store.git(work_tree=self.repo, index=self.index, objects=self.quarantine)
         return plain._replace(until=clock.monotonic() + self.record_s)
 
     def _check_out(self, tree: str) -> None:
@@ -452,38 +458,10 @@ def _carry(space: Workspace, plan: CarryPlan, installed: Mapping[Path, Path], *,
     _copy_in(space, {**plan.copied, **(links if bound else installed)})
     for path, source in {**plan.mounted, **mounted}.items():
         if path.name == MODULES and not has_cache(source) and os.access(source, os.R_OK | os.X_OK):
-            _link_modules(space, path, source)
-
-
-def _link_modules(space: Workspace, path: Path, source: Path) -> None:
-    """Provide node_modules as a folder of links to its packages, which are mounted read-only below it.
-
-    Tools write caches into node_modules, and no mount point for one can be made in a folder that is read-only. The
-    layout is the one of pnpm: a package's own path has the name of the folder twice.
-    """
-    within = path / _PACKAGES / MODULES
-    with tree_walk.open_folder(space.repo) as top, beneath.open_folder(top, path.parts, make=True) as folder:
-        for entry in os.scandir(source):
-            if entry.is_dir(follow_symlinks=False) and entry.name.startswith(("@", ".bin")):
-                with beneath.open_folder(folder, [entry.name], make=True) as below:
-                    _link_entries(entry.path, below, f"../{_PACKAGES}/{MODULES}/{entry.name}")
-            elif entry.name != _PACKAGES:
-                _link_entry(entry, folder, f"{_PACKAGES}/{MODULES}")
-    space.carried = {**{key: value for key, value in space.carried.items() if key != path}, within: source}
-    space.installed = frozenset(within if key == path else key for key in space.installed)
-    space.copied = (*space.copied, os.fspath(path))
-
-
-def _link_entries(source: str, folder: int, target: str) -> None:
-    for entry in os.scandir(source):
-        _link_entry(entry, folder, target)
-
-
-def _link_entry(entry: os.DirEntry[str], folder: int, target: str) -> None:
-    """Create a link to a package; a link of the user, such as one to a part of a workspace, is created as it is."""
-    text = Path(entry.path).readlink() if entry.is_symlink() else f"{target}/{entry.name}"
-    with contextlib.suppress(FileExistsError):  # a copy that the settings ask for comes first
-        os.symlink(text, entry.name, dir_fd=folder)
+            within = link_packages(space.repo, path, source)
+            space.carried = {**{key: value for key, value in space.carried.items() if key != path}, within: source}
+            space.installed = frozenset(within if key == path else key for key in space.installed)
+            space.copied = (*space.copied, os.fspath(path))
 
 
 def _copy_in(space: Workspace, sources: Mapping[Path, Path]) -> None:
@@ -589,7 +567,7 @@ def _write_git(project: Project, store: Store, snapshot: Snapshot, space: Worksp
     else:
         (target / "refs" / "heads" / "main").write_text(snapshot.commit + "\n")
     if space.over is None or space.over.layer.tree != snapshot.tree:  # else the layer has it
-        shutil.copy2(space.engine_dir / "index", target / "index")
+        shutil.copy2(space.index, target / "index")
 
 
 def _write_refs(project: Project, snapshot: Snapshot, target: Path) -> None:

@@ -62,6 +62,10 @@ class Layer:
     def index(self) -> Path:
         return self.folder / "index"
 
+    @property
+    def is_closed(self) -> bool:
+        return self._lock < 0
+
     def close(self) -> None:
         if self._lock >= 0:
             os.close(self._lock)
@@ -339,7 +343,7 @@ class MountedLayer:
             for path in (self._repo / _NOTE, self._engine_dir / workspace_registry.ON_LAYER):
                 path.unlink(missing_ok=True)
             raise
-        self._link_index()
+        (self._engine_dir / "index").unlink(missing_ok=True)
         if self._number > 1:
             self._touched = set()
             workspace_registry.delete_in_background(old, before)
@@ -369,13 +373,17 @@ class MountedLayer:
             overlay.unmount(self._repo)
             raise OSError(errno.EXDEV, "the layers are on disks that cannot be shown as one")
 
-    def _link_index(self) -> None:
+    def provide_index(self) -> None:
+        """Make the workspace's index that of the layer, unless it has one: most steps need none."""
         index = self._engine_dir / "index"
-        index.unlink(missing_ok=True)
+        if index.exists() or self.layer.is_closed:
+            return
         try:
             os.link(self.layer.index, index)  # git replaces an index and never writes into one
         except OSError:
-            shutil.copy2(self.layer.index, index)
+            part = index.with_suffix(".part")
+            shutil.copy2(self.layer.index, part)
+            part.replace(index)
 
     def changed_names(self) -> list[bytes]:
         """Return all paths at which the files may differ from those of the layer or of the index."""
@@ -428,6 +436,7 @@ def reopen(store: Store, entry: workspace_registry.WorkspaceEntry) -> None:
             raise SandboxCreateFailed(f"the workspace of {entry.name} cannot be mounted: {refusal or 'no room'}")
         space = MountedLayer(entry.folder, entry.engine_dir, LayerWithChanges(layer, []))
         space.remount(number)
+        space.provide_index()
     except (OSError, GitFailed) as fault:
         raise SandboxCreateFailed(f"the workspace of {entry.name} cannot be mounted: {fault}") from fault
 

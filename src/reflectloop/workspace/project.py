@@ -101,6 +101,11 @@ class Project:
     @cached_property
     def tags(self) -> bytes:
         """The tags as lines of a `packed-refs` file."""
+        folder = self.objects.parent if self.objects else self.root
+        packed, loose = folder / "packed-refs", folder / "refs" / "tags"
+        none_packed = not packed.exists() or b" refs/tags/" not in packed.read_bytes()
+        if none_packed and loose.is_dir() and not any(loose.iterdir()):
+            return b""  # there are none
         template = "%(objectname) %(refname)%(if)%(*objectname)%(then)%0a^%(*objectname)%(end)"
         return self.git().run("for-each-ref", f"--format={template}", "refs/tags")
 
