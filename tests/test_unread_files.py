@@ -93,7 +93,7 @@ def test_plain_data_and_readable_code_do_not_ask(path: str, after: bytes, mode: 
 
 def test_a_link_is_read_where_it_leads() -> None:
     files = {"src/other.py": b"x = 1\n", "data/code.txt": b"import gc\ngc.get_objects()\n"}
-    project = SurroundingFiles(head_file=files.get, head_folders=frozenset({"src", "data"}))
+    project = SurroundingFiles(head_file=files.get, is_head_folder={"src", "data"}.__contains__)
     harmless = ChangedFile("src/shop.py", None, b"other.py", mode_after="120000")
     assert bad(look([harmless], {}, project)) == []
     folder = ChangedFile("src/data", None, b"../data", mode_after="120000")

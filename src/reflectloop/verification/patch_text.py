@@ -32,8 +32,9 @@ def look(ground: WorkspaceFactory, case: VerificationInput, laid: SealedTrees) -
 def _judging_files(trees: TreeBuilder, base: str) -> dict[str, bytes]:
     room = _CONTEXT
     listing = trees.listing(base)
-    paths = [path for path in listing if protected.is_test(path) or protected.configures(path)]
-    paths.sort(key=protected.is_test)  # settings first, since they are few and short
+    guarded = [path for path in listing if protected.guard(path)]
+    tests = [path for path in guarded if protected.is_test(path)]
+    paths = [*(path for path in guarded if protected.configures(path)), *tests]  # settings are few and short
     contents = trees.contents([listing[path].blob for path in paths])
     out: dict[str, bytes] = {}
     for path in paths:

@@ -44,12 +44,14 @@ class JudgingFiles:
 
     def kind_of(self, path: str) -> str | None:
         """Return the kind of a file that judges the change, or None; code that runs is told from data."""
-        if is_named(path, self.lifted):
-            return None
         protection = protected.guard(path)
         if protection is not None and protection.kind not in _NOT_JUDGING:
-            return "data" if _is_data(path, protection) else protection.kind
-        return "test" if is_named(path, self.protect) else None
+            kind = "data" if _is_data(path, protection) else protection.kind
+        elif self.protect and is_named(path, self.protect):
+            kind = "test"
+        else:
+            return None
+        return None if is_named(path, self.lifted) else kind
 
 
 def _is_data(path: str, protection: Protection) -> bool:

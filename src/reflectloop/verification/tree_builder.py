@@ -37,6 +37,59 @@ class TreeEntry(NamedTuple):
     blob: str
 
 
+class ChangedEntry(NamedTuple):
+    """A path at which two trees differ."""
+
+    path: str
+    old: TreeEntry
+    new: TreeEntry
+
+    @property
+    def is_new(self) -> bool:
+        return self.old.mode == _ABSENT
+
+    @property
+    def is_gone(self) -> bool:
+        return self.new.mode == _ABSENT
+
+
+class TreeListing(Mapping[str, TreeEntry]):
+    """Every file of a tree, by path in git's order. An entry is made when it is asked for."""
+
+    def __init__(self, lines: dict[str, str]) -> None:
+        self._lines = lines  # by path, a text with the mode first and the blob last
+
+    @classmethod
+    def read(cls, raw: bytes) -> TreeListing:
+        parts = (line.partition("\t") for line in os.fsdecode(raw).split("\0"))
+        return cls({path: line for line, _, path in parts if path})
+
+    def changed(self, entries: Iterable[ChangedEntry]) -> TreeListing:
+        """Return the listing of a tree that differs at these paths."""
+        lines, is_longer = dict(self._lines), False
+        for entry in entries:
+            path, _, new = entry
+            if entry.is_gone:
+                del lines[path]
+            else:
+                is_longer |= path not in lines
+                lines[path] = f"{new.mode} {new.blob}"
+        return TreeListing({path: lines[path] for path in sorted(lines, key=os.fsencode)} if is_longer else lines)
+
+    def __getitem__(self, path: str) -> TreeEntry:
+        mode, _, rest = self._lines[path].partition(" ")
+        return TreeEntry(mode, rest.rpartition(" ")[2])
+
+    def __contains__(self, path: object) -> bool:
+        return path in self._lines
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._lines)
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+
 @dataclass(frozen=True)
 class TreeBuilder:
     """A builder of trees.
@@ -47,7 +100,8 @@ class TreeBuilder:
     store: Store
     scratch: Path
     objects: Path
-    _listed: dict[str, dict[str, TreeEntry]] = field(default_factory=dict, repr=False)
+    _listed: dict[str, TreeListing] = field(default_factory=dict, repr=False)
+    _compared: dict[tuple[str, str], list[ChangedEntry]] = field(default_factory=dict, repr=False)
     _read: dict[str, bytes] = field(default_factory=dict, repr=False)  # contents of small blobs
     _changed: dict[tuple[str, str], list[ChangedFile]] = field(default_factory=dict, repr=False)
 
@@ -66,9 +120,20 @@ class TreeBuilder:
     def listing(self, tree: str) -> Mapping[str, TreeEntry]:
         """Return every file of a tree, cached, since a tree never changes."""
         if tree not in self._listed:
-            lines = self.git.run("ls-tree", "-r", "-z", tree).split(b"\0")[:-1]
-            self._listed[tree] = dict(map(_entry, lines))
+            near = next(iter(self._listed), None)  # all trees of a builder belong to one change
+            self._listed[tree] = (
+                self._listed[near].changed(self.changed_entries(near, tree))
+                if near
+                else TreeListing.read(self.git.run("ls-tree", "-r", "-z", tree))
+            )
         return self._listed[tree]
+
+    def changed_entries(self, base: str, head: str) -> list[ChangedEntry]:
+        """Return every path at which two trees differ, cached, without a look at what they have in common."""
+        if (base, head) not in self._compared:
+            options = ("-r", "-z", "--raw", "--no-renames", "--no-abbrev")
+            self._compared[base, head] = list(_rows(self.git.run("diff-tree", *options, base, head)))
+        return self._compared[base, head]
 
     def read(self, tree: str, path: str) -> bytes | None:
         """Return a file's content, or None if it does not exist or is no plain file."""
@@ -117,7 +182,7 @@ class TreeBuilder:
         return list(self._changed[base, head])
 
     def _changes(self, base: str, head: str) -> list[ChangedFile]:
-        rows = list(_rows(self.git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", base, head)))
+        rows = self.changed_entries(base, head)
         plain = [entry for _, *sides in rows for entry in sides if entry.mode not in (_ABSENT, _LINK_TO_REPOSITORY)]
         contents = self.contents([entry.blob for entry in plain])
 
@@ -181,7 +246,8 @@ class TreeBuilder:
 
     def kept_out(self, tree: str) -> list[str]:
         """Return the files of a tree that a snapshot of the working tree leaves out, such as committed lessons."""
-        return [path for path in self.listing(tree) if path.startswith(tuple(f"{folder}/" for folder in KEPT_OUT))]
+        listed = os.fsdecode(self.git.run("ls-tree", "-r", "-z", "--name-only", tree, "--", *KEPT_OUT)).split("\0")
+        return [path for path in listed if path.startswith(tuple(f"{folder}/" for folder in KEPT_OUT))]
 
     def refuse_kept_out(self, base: str, head: str) -> None:
         """Raise InvalidInput if the patch changes files of the engine; lessons and rules are reviewed like code."""
@@ -196,15 +262,9 @@ class TreeBuilder:
             )
 
 
-def _rows(raw: bytes) -> Iterator[tuple[str, TreeEntry, TreeEntry]]:
+def _rows(raw: bytes) -> Iterator[ChangedEntry]:
     fields = iter(raw.split(b"\0"))
     for entry in fields:
         if entry:
             before, after, old, new, _ = entry.decode().removeprefix(":").split()
-            yield os.fsdecode(next(fields)), TreeEntry(before, old), TreeEntry(after, new)
-
-
-def _entry(line: bytes) -> tuple[str, TreeEntry]:
-    head, name = line.split(b"\t", 1)
-    mode, _, blob = head.decode().split()
-    return os.fsdecode(name), TreeEntry(mode, blob)
+            yield ChangedEntry(os.fsdecode(next(fields)), TreeEntry(before, old), TreeEntry(after, new))

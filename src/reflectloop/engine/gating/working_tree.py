@@ -67,12 +67,12 @@ def _objects(place: Path) -> Path | None:
 
 def _without_environments(trees: TreeBuilder, base: str, head: str) -> tuple[str, list[str]]:
     """Leave out environments that are installed in the project, also if git does not ignore them."""
-    before = trees.listing(base)
     strange: dict[str, list[str]] = {}
-    for path in trees.listing(head):
-        folder = _environment(path)
-        if folder and path not in before:
-            strange.setdefault(folder, []).append(path)
+    for entry in trees.changed_entries(base, head):
+        folder = _environment(entry.path)
+        if folder and entry.is_new:
+            strange.setdefault(folder, []).append(entry.path)
+    before = trees.listing(base) if strange else ()
     own = {folder: paths for folder, paths in strange.items() if not any(path.startswith(folder) for path in before)}
     warnings = [f"{folder} is not ignored by git; it is left out of the change" for folder in own]
     return trees.laid_over(head, base, [path for paths in own.values() for path in paths]), warnings
@@ -83,11 +83,11 @@ def _without_compiled(trees: TreeBuilder, known: Sequence[str], head: str) -> tu
 
     What Python would load without a look at the source is no usual file, and stays.
     """
-    listing = trees.listing(head)
-    compiled = [path for path in listing if path.endswith(".pyc") and "__pycache__/" in path]
+    new = {entry.path: entry.new.blob for entry in trees.changed_entries(known[0], head) if entry.is_new}
+    compiled = [path for path in new if path.endswith(".pyc") and "__pycache__/" in path]
     compiled = [path for path in compiled if not any(path in trees.listing(tree) for tree in known)]
-    contents = trees.contents([listing[path].blob for path in compiled])
-    compiled = [path for path in compiled if contents[listing[path].blob][4:8] in _COMPARED]
+    contents = trees.contents([new[path] for path in compiled]) if compiled else {}
+    compiled = [path for path in compiled if contents[new[path]][4:8] in _COMPARED]
     if not compiled:
         return head, []
     folders = list(dict.fromkeys(path.rpartition("/")[0] for path in compiled))

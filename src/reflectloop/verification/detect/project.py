@@ -62,7 +62,8 @@ def checks(tree: ProjectFiles) -> list[DetectedCheck]:
     """Return every check with its reason, builds first and tests last; an empty list if nothing is detected."""
     top = ProjectPart(tree)
     usual = [ecosystem for ecosystem in _ecosystems() if not ecosystem.last_resort]
-    detected = [check for ecosystem in usual for check in _checks_of(ecosystem, tree, top)]
+    named = _manifests(usual, tree)
+    detected = [check for ecosystem in usual for check in _checks_of(ecosystem, tree, top, named)]
     for ecosystem in _ecosystems():
         if ecosystem.last_resort and not any(check.kind == "test" for check in detected):
             detected += ecosystem.find(top)
@@ -81,9 +82,11 @@ def configured(
     )
 
 
-def _checks_of(ecosystem: Ecosystem, tree: ProjectFiles, top: ProjectPart) -> Iterator[DetectedCheck]:
+def _checks_of(
+    ecosystem: Ecosystem, tree: ProjectFiles, top: ProjectPart, named: Iterable[tuple[str, str]]
+) -> Iterator[DetectedCheck]:
     parts: list[ProjectPart] = []
-    for folder in _folders(ecosystem, tree):
+    for folder in _folders(ecosystem, named):
         if any(_below(folder, part.folder) and ecosystem.covers(part, folder) for part in parts):
             continue
         part = top if folder == "." else ProjectPart(tree, folder, top)
@@ -93,13 +96,20 @@ def _checks_of(ecosystem: Ecosystem, tree: ProjectFiles, top: ProjectPart) -> It
             yield from detected
 
 
-def _folders(ecosystem: Ecosystem, tree: ProjectFiles) -> list[str]:
+def _manifests(ecosystems: Iterable[Ecosystem], tree: ProjectFiles) -> list[tuple[str, str]]:
+    """Return the folder and the name of every manifest of any ecosystem below the top folder."""
+    patterns = dict.fromkeys(pattern for ecosystem in ecosystems for pattern in ecosystem.manifests)
+    search = cache(re.compile("|".join(patterns)).search)  # many files have the same name
+    named = (path.rpartition("/") for path in tree.paths)
+    return [(folder, name) for folder, _, name in named if folder and search(name) and _is_part_of_project(folder)]
+
+
+def _folders(ecosystem: Ecosystem, named: Iterable[tuple[str, str]]) -> list[str]:
     """Return the top folder and every folder with a manifest, shallow ones first."""
     out = {"."}
     if ecosystem.manifests:
         search = re.compile("|".join(ecosystem.manifests)).search
-        named = (path.rpartition("/") for path in tree.paths)
-        out |= {folder for folder, _, name in named if folder and search(name) and _is_part_of_project(folder)}
+        out |= {folder for folder, name in named if search(name)}
     return sorted(out, key=lambda folder: (folder != ".", folder.count("/"), folder))
 
 

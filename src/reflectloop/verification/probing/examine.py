@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from reflectloop.config import VerifyConfig
@@ -163,10 +163,7 @@ def some_pass(suite: SuiteOutcomes) -> bool:
 
 def is_source(path: str) -> bool:
     """Return True for a Python file of the product, not of its tests or its set-up."""
-    name = PurePosixPath(path).name
-    return (
-        path.endswith(".py") and not protected.is_test(path) and name not in _NOT_SOURCES and not protected.guard(path)
-    )
+    return path.endswith(".py") and path.rpartition("/")[2] not in _NOT_SOURCES and not protected.guard(path)
 
 
 def _other_sources(case: ProbeInput) -> dict[str, bytes]:

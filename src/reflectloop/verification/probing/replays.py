@@ -11,7 +11,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from reflectloop.sandbox.mounts import TEMP
@@ -151,14 +151,16 @@ class PythonReplay(BareReplay):
         return _INSTALLED
 
     def plan(self, tree: str, calls: Sequence[RecordedCall], copied: bool) -> dict[str, Any]:
-        paths = list(self.runs.ground.trees.listing(tree))
-        gone = [path for path in paths if belongs_to_tests(path)][:MOST_FILES]
-        chosen, linked = files_and_links([path for path in paths if not belongs_to_tests(path)], calls)
+        of_users: list[str] = []
+        gone: list[str] = []
+        for path in self.runs.ground.trees.listing(tree):
+            (gone if belongs_to_tests(path) else of_users).append(path)
+        chosen, linked = files_and_links(of_users, calls)
         folders = [folder for folder in self.recording.path if not belongs_to_tests(f"{folder}/x")]
         return {
             "files": chosen if copied else [],
             "linked": linked if copied else [],
-            "gone": [*gone, ".git"] if copied else [],
+            "gone": [*gone[:MOST_FILES], ".git"] if copied else [],
             "script": f"{programs.random_name()}.py",
             "job": {**programs.replay_job(calls, [*dict.fromkeys([*folders, "."])], {}), "limit_s": CALL_S},
         }
@@ -203,8 +205,7 @@ def python_of(recording: Recording, box: Box) -> str:
 
 def belongs_to_tests(path: str) -> bool:
     """Return True for a file that users of an installed package do not have."""
-    folders = PurePosixPath(path).parts[:-1]
-    return protected.is_test(path) or bool(_TEST_FOLDERS.intersection(folders))
+    return protected.is_test(path) or not _TEST_FOLDERS.isdisjoint(path.split("/")[:-1])
 
 
 def read_outcomes(lines: Iterable[Mapping[str, Any]], tops: Sequence[str]) -> dict[Key, RepeatedCall]:

@@ -62,6 +62,7 @@ TEST_FOLDERS = frozenset(
         "functional_tests integration-tests integrationtest androidtest commontest jvmtest testing_tests"
     )
 )
+OTHER_MEANINGS = frozenset({"spec", "specs", "t"})  # packages of Python, Go and Rust may have these names
 # `*it.java` must not match `Unit.java`, so these patterns are case-sensitive.
 CAPITAL_FILES = words("*IT.java *Test.* *Tests.* *TestCase.* *Spec.* *Suite.*")
 CODE_ENDINGS = frozenset(

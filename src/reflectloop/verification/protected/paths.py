@@ -27,44 +27,69 @@ class Protection(NamedTuple):
 
 
 _WILD = frozenset("*?[")
+_WILDS, _SET = lazy(r"\*|\?|\[.*?\]"), lazy(r"\[(\w+)\]")
 _MOST_PATHS = 250_000  # of a large repository, each of which is asked about several times
 
 
 class NamePatterns:
-    """Patterns of file names. Those with one `*` at most need no regular expression, which is slow to compile."""
+    """Patterns of file names. A repository asks about each of its files, so few of the patterns are compared."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
+        self.patterns = tuple(patterns)
         self._exact: set[str] = set()
-        ends: list[tuple[str, str]] = []
+        self._starts: dict[str, tuple[str, ...]] = {}  # by their first letter, as the next
+        self._both: dict[str, tuple[tuple[str, str], ...]] = {}
+        self._endings: tuple[str, ...] = ()
         rest = []
-        for pattern in patterns:
+        for pattern in (plain for mixed in self.patterns for plain in _without_sets(mixed)):
             before, star, after = pattern.partition("*")
             if not _WILD.isdisjoint(before + after):
                 rest.append(pattern)
-            elif star:
-                ends.append((before, after))
-            else:
+            elif not star:
                 self._exact.add(pattern)
-        # A repository asks about each of its files: one call for all beginnings and one for all ends.
-        self._starts = tuple(before for before, after in ends if not after)
-        self._endings = tuple(after for before, after in ends if not before)
-        self._both = [(before, after) for before, after in ends if before and after]
+            elif not before:
+                self._endings += (after,)
+            elif not after:
+                self._starts[before[0]] = (*self._starts.get(before[0], ()), before)
+            else:
+                self._both[before[0]] = (*self._both.get(before[0], ()), (before, after))
+        self._parts = tuple({max(_WILDS.split(pattern), key=len) for pattern in rest})
         self._rest = lazy("|".join(f"(?:{translate(pattern)})" for pattern in rest)) if rest else None
 
     def match(self, name: str) -> bool:
         """Return True if the whole name matches a pattern; case counts."""
-        if name in self._exact or name.startswith(self._starts) or name.endswith(self._endings):
+        if name in self._exact or name.endswith(self._endings):
             return True
-        for before, after in self._both:
+        letter = name[:1]
+        if letter in self._starts and name.startswith(self._starts[letter]):
+            return True
+        for before, after in self._both.get(letter, ()):
             if name.startswith(before) and name.endswith(after) and len(name) >= len(before) + len(after):
                 return True
-        return self._rest is not None and self._rest.match(name) is not None
+        for part in self._parts:
+            if part in name:
+                return self._rest is not None and self._rest.match(name) is not None
+        return False
 
 
+def _without_sets(pattern: str) -> Iterator[str]:
+    """Yield the pattern once for each letter that a set in it allows."""
+    letters = _SET.search(pattern)
+    if letters is None:
+        yield pattern
+        return
+    for letter in letters[1]:
+        yield from _without_sets(pattern[: letters.start()] + letter + pattern[letters.end() :])
+
+
+_CI_TOPS = frozenset(run[0] for run in names.CI_FOLDERS)
 _CAPITAL = NamePatterns(names.CAPITAL_FILES)
 _DOTNET_TESTS = lazy(r"(?i).*[._-]?(?:unit|integration|functional)?tests?\Z")
 _GRADLE_TESTS = lazy(r"(?:^|/)src/(?:test|testFixtures|\w+Test)/")
-_BUILT = lazy(r"(?:^|/)build/(?:lib|bdist|temp)[^/]*/|\.(?:egg-info|dist-info)(?:/|\Z)")
+_BUILDS = lazy(r"(?:^|/)build/(?:lib|bdist|temp)[^/]*/|\.(?:egg-info|dist-info)/")
+_BUILT_ENDINGS = (".egg-info", ".dist-info")
+_MODULES = (".py", ".pyc", ".so", ".pyd")
+_DOTNET_CODE = (".cs", ".fs", ".vb", ".csproj", ".fsproj", ".json", ".resx")
 _TOOL_FOLDER = lazy("|".join(rf"(?:^|/){re.escape(folder)}/" for folder in names.TOOL_FOLDERS))
 
 
@@ -73,12 +98,11 @@ def _by_name() -> tuple[tuple[NamePatterns, Protection], ...]:
     """Return the patterns of file names, in lower case, in the order in which they are asked."""
     mixed_lint = Protection("lint", "has a part that controls the type checker", mixed=True)
     mixed_runner = Protection("runner", "has a part that controls checks", mixed=True)
-    hook = Protection("hook", "run automatically by git, the interpreter or the runner")
     return (
         (NamePatterns(names.OWN_FILES), Protection("own", "the engine's own settings")),
-        (NamePatterns(of_tools("artefacts")), Protection("artefact", "built from sources, and could replace them")),
-        (NamePatterns((*names.HOOK_FILES, *of_tools("hooks"))), hook),
-        (NamePatterns(names.CI_FILES), Protection("ci", "defines what continuous integration checks")),
+        (NamePatterns(of_tools("artefacts")), _BUILT),
+        (NamePatterns((*names.HOOK_FILES, *of_tools("hooks"))), _HOOK),
+        (NamePatterns(names.CI_FILES), _CI),
         (NamePatterns((*names.SNAPSHOT_FILES, *of_tools("snapshots"))), _SNAPSHOT),
         (NamePatterns((*names.RUNNER_FILES, *of_tools("runner"))), Protection("runner", "configures a test runner")),
         (
@@ -87,8 +111,14 @@ def _by_name() -> tuple[tuple[NamePatterns, Protection], ...]:
         ),
         (NamePatterns((*names.MIXED_RUNNER_FILES, *of_tools("mixed_runner"))), mixed_runner),
         (NamePatterns(of_tools("mixed_lint")), mixed_lint),
-        (NamePatterns((*names.SCRIPT_FILES, *of_tools("scripts"))), Protection("script", "runs checks")),
+        (NamePatterns((*names.SCRIPT_FILES, *of_tools("scripts"))), _SCRIPT),
     )
+
+
+@cache
+def _any_name() -> NamePatterns:
+    """Return all these patterns as one, which most names match with none."""
+    return NamePatterns(pattern for patterns, _ in _by_name() for pattern in patterns.patterns)
 
 
 @cache
@@ -101,6 +131,14 @@ def _dependencies() -> NamePatterns:
     return NamePatterns(of_tools("dependencies"))
 
 
+_OWN = Protection("own", "the engine's or the agent's own settings")
+_HOOK = Protection("hook", "run automatically by git, the interpreter or the runner")
+_GIT_HOOK = Protection("hook", "run automatically by git")
+_ON_PATH = Protection("shadow", "would be found on PATH before the real tool")
+_BUILT = Protection("artefact", "built from sources, and could replace them")
+_CI = Protection("ci", "defines what continuous integration checks")
+_RUNNER = Protection("runner", "configures the build tool that runs tests")
+_SCRIPT = Protection("script", "runs checks")
 _TEST_FILE = Protection("test", "a test file")
 _USED_AS_TEST = Protection("test", "tests in it ran on base")
 _USED_BY_TESTS = Protection("fixture", "only tests use it")
@@ -131,15 +169,61 @@ def guard(path: str) -> Protection | None:
 
 @lru_cache(_MOST_PATHS)
 def _guard(path: str) -> Protection | None:
-    parts = tuple(path.split("/"))
-    name = parts[-1].lower()
+    folder, _, name = path.rpartition("/")
+    place = _place(folder)
     return (
-        _by_folder(path, parts[:-1])
-        or next((protection for pattern, protection in _by_name() if pattern.match(name)), None)
-        or _test_or_fixture(path, parts)
-        or _script(parts)
-        or _shadow(path, parts)
+        _by_folder(path, name, place)
+        or _by_known_name(name.lower())
+        or _test_or_fixture(name, place)
+        or (_script(name) if place.has_scripts else None)
+        or _shadow(path, name)
     )
+
+
+class _Place(NamedTuple):
+    """What a folder says about every file in it; a repository has far fewer folders than files."""
+
+    names: tuple[str, ...]  # of the folder and those above it
+    lower: frozenset[str]
+    own: Protection | None
+    at_start: bool  # modules in it are imported when Python starts
+    before: Protection | None  # asked before the endings of built packages, and after them
+    after: Protection | None
+    tests: bool  # in a folder of tests, or in one whose name has other meanings in some languages
+    perhaps_tests: bool
+    dotnet_tests: bool
+    product: bool  # the sources of a Java project
+    has_scripts: bool
+
+
+@lru_cache(_MOST_PATHS)
+def _place(folder: str) -> _Place:
+    parts = tuple(folder.split("/")) if folder else ()
+    folders, lower, inside = set(parts), frozenset(part.lower() for part in parts), f"{folder}/"
+    gradle = _GRADLE_TESTS.search(inside) is not None
+    return _Place(
+        parts,
+        lower,
+        _OWN if folders & names.OWN_FOLDERS else None,
+        not names.START_MODULES.isdisjoint(part.partition(".")[0] for part in parts),
+        _ON_PATH
+        if on_path(inside)
+        else _BUILT
+        if folders & of_tools("artefact_folders") or _BUILDS.search(inside)
+        else None,
+        _GIT_HOOK if folders & names.HOOK_FOLDERS else _by_run(parts),
+        gradle or not lower.isdisjoint(names.TEST_FOLDERS - names.OTHER_MEANINGS),
+        gradle or not lower.isdisjoint(names.TEST_FOLDERS),
+        any(_DOTNET_TESTS.match(part) for part in parts),
+        "src/main/" in inside,
+        bool(parts) and parts[-1] in names.SCRIPT_FOLDERS,
+    )
+
+
+def _by_known_name(name: str) -> Protection | None:
+    if not _any_name().match(name):
+        return None
+    return next((protection for pattern, protection in _by_name() if pattern.match(name)), None)
 
 
 def is_test(path: str) -> bool:
@@ -161,28 +245,28 @@ def dependencies(path: str) -> bool:
     return named or (len(parts) > 1 and parts[-2] == "requirements" and parts[-1].endswith((".txt", ".in")))
 
 
-def _by_folder(path: str, folders: tuple[str, ...]) -> Protection | None:
-    folder_names = set(folders)
-    if folder_names & names.OWN_FOLDERS:
-        return Protection("own", "the engine's or the agent's own settings")
-    if runs_at_start(path):
-        return Protection("hook", "run automatically by git, the interpreter or the runner")
-    if on_path(path):
-        return Protection("shadow", "would be found on PATH before the real tool")
-    if folder_names & of_tools("artefact_folders") or _BUILT.search(path):
-        return Protection("artefact", "built from sources, and could replace them")
-    return (
-        Protection("hook", "run automatically by git") if folder_names & names.HOOK_FOLDERS else _by_run(path, folders)
-    )
+def _by_folder(path: str, name: str, place: _Place) -> Protection | None:
+    if place.own:
+        return place.own
+    if _runs_at_start(name, at_start=place.at_start):
+        return _HOOK
+    if place.before:
+        return place.before
+    if name.endswith(_BUILT_ENDINGS):
+        return _BUILT
+    return place.after or (_RUNNER if any(part in path for part in of_tools("paths")) else None)
 
 
 def runs_at_start(path: str) -> bool:
     """Return True for a module, in any form, that Python imports when it starts, and for a file of paths."""
-    parts = path.split("/")
-    if parts[-1].endswith(".pth"):
+    folder, _, name = path.rpartition("/")
+    return _runs_at_start(name, at_start=_place(folder).at_start)
+
+
+def _runs_at_start(name: str, *, at_start: bool) -> bool:
+    if name.endswith(".pth"):
         return True
-    is_module = parts[-1].endswith((".py", ".pyc", ".so", ".pyd"))
-    return is_module and not names.START_MODULES.isdisjoint(part.partition(".")[0] for part in parts)
+    return name.endswith(_MODULES) and (at_start or name.partition(".")[0] in names.START_MODULES)
 
 
 def on_path(path: str) -> bool:
@@ -190,41 +274,28 @@ def on_path(path: str) -> bool:
     return _TOOL_FOLDER.search(path) is not None
 
 
-def _by_run(path: str, folders: tuple[str, ...]) -> Protection | None:
-    if _is_of_ci(folders):
-        return Protection("ci", "defines what continuous integration checks")
-    if not of_tools("folders").isdisjoint(folders) or any(part in path for part in of_tools("paths")):
-        return Protection("runner", "configures the build tool that runs tests")
-    return None
+def _by_run(folders: tuple[str, ...]) -> Protection | None:
+    runs = () if _CI_TOPS.isdisjoint(folders) else names.CI_FOLDERS
+    if any(folders[at : at + len(run)] == run for run in runs for at in range(len(folders))):
+        return _CI
+    return None if of_tools("folders").isdisjoint(folders) else _RUNNER
 
 
-@lru_cache(_MOST_PATHS)
-def _is_of_ci(folders: tuple[str, ...]) -> bool:
-    """Return True if the folders hold a run of those that continuous integration reads."""
-    return any(folders[at : at + len(run)] == run for run in names.CI_FOLDERS for at in range(len(folders)))
-
-
-def _test_or_fixture(path: str, parts: tuple[str, ...]) -> Protection | None:
-    folder_names = {folder.lower() for folder in parts[:-1]}
-    ending = parts[-1].rpartition(".")[2].lower()
-    in_tests = bool(folder_names & _test_folders(ending)) or _GRADLE_TESTS.search(path) is not None or _dotnet(parts)
-    if folder_names & names.SNAPSHOT_FOLDERS and (in_tests or ending not in names.CODE_ENDINGS):
+def _test_or_fixture(name: str, place: _Place) -> Protection | None:
+    ending = name.rpartition(".")[2].lower()
+    in_tests = place.tests if ending in {"py", "go", "rs"} else place.perhaps_tests
+    in_tests = in_tests or (place.dotnet_tests and name.endswith(_DOTNET_CODE))
+    if place.lower & names.SNAPSHOT_FOLDERS and (in_tests or ending not in names.CODE_ENDINGS):
         return _SNAPSHOT
-    if folder_names & names.DATA_FOLDERS:
+    if place.lower & names.DATA_FOLDERS:
         return _FIXTURE
-    if _named_like_a_test(parts[-1]):
+    if _named_like_a_test(name):
         return _TEST_FILE
-    if folder_names & names.HELPER_FOLDERS:
+    if place.lower & names.HELPER_FOLDERS:
         return _FIXTURE
-    if in_tests and "src/main/" not in path:
-        return _TEST_FILE if _collected_by_folder(parts, ending) else _FIXTURE
+    if in_tests and not place.product:
+        return _TEST_FILE if _collected_by_folder(name, place, ending) else _FIXTURE
     return None
-
-
-@lru_cache
-def _test_folders(ending: str) -> frozenset[str]:
-    """Return the names of test folders; Python, Go and Rust packages may be called `spec` or `t` for other reasons."""
-    return names.TEST_FOLDERS - {"spec", "specs", "t"} if ending in {"py", "go", "rs"} else names.TEST_FOLDERS
 
 
 def _named_like_a_test(name: str) -> bool:
@@ -238,35 +309,25 @@ def _capital_endings() -> tuple[str, ...]:
     return tuple(f".{ending}" for ending in of_tools("capital_endings"))
 
 
-def _collected_by_folder(parts: tuple[str, ...], ending: str) -> bool:
+def _collected_by_folder(name: str, place: _Place, ending: str) -> bool:
     """Return True if the runners of this language collect every such file in a test folder."""
+    nearest = place.names[-1] if place.names else ""
     if ending == "py":
-        return parts[-1].startswith("test")
+        return name.startswith("test")
     if ending in {"js", "ts", "jsx", "tsx", "mjs", "cjs"}:
-        return bool({"__tests__", "test"} & set(parts))
+        return not {"__tests__", "test"}.isdisjoint((*place.names, name))
     if ending in {"c", "cc", "cpp", "cxx"}:
-        return len(parts) > 1 and parts[-2].lower() in names.TEST_FOLDERS
-    return ending == "rs" and len(parts) > 1 and parts[-2] == "tests"
+        return nearest.lower() in names.TEST_FOLDERS
+    return ending == "rs" and nearest == "tests"
 
 
-def _dotnet(parts: tuple[str, ...]) -> bool:
-    code = parts[-1].endswith((".cs", ".fs", ".vb", ".csproj", ".fsproj", ".json", ".resx"))
-    return code and any(_DOTNET_TESTS.match(folder) for folder in parts[:-1])
+def _script(name: str) -> Protection | None:
+    words = re.split(r"[._-]", name.lower())
+    return _SCRIPT if words[0] in names.SCRIPT_WORDS or words[-1] in names.SCRIPT_WORDS else None
 
 
-def _script(parts: tuple[str, ...]) -> Protection | None:
-    if len(parts) < 2 or parts[-2] not in names.SCRIPT_FOLDERS:  # noqa: PLR2004 - a folder and a name
-        return None
-    name_parts = re.split(r"[._-]", parts[-1].lower())
-    return (
-        Protection("script", "runs checks")
-        if name_parts[0] in names.SCRIPT_WORDS or name_parts[-1] in names.SCRIPT_WORDS
-        else None
-    )
-
-
-def _shadow(path: str, parts: tuple[str, ...]) -> Protection | None:
-    if is_executable(parts[-1]):
+def _shadow(path: str, name: str) -> Protection | None:
+    if is_executable(name):
         return Protection("shadow", "an executable here could run instead of the tool of that name")
     module = shadowed(path)
     return Protection("shadow", f"a new module here would be imported instead of {module}") if module else None

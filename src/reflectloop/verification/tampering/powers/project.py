@@ -27,6 +27,10 @@ def _no_file(_path: str) -> bytes | None:
     return None
 
 
+def _no_folder(_path: str) -> bool:
+    return False
+
+
 def imported_names(texts: Iterable[bytes]) -> frozenset[str]:
     """Return the first words of the modules that some sources import by an absolute name."""
     rows = [match for data in texts for match in _IMPORT.findall(data)]
@@ -45,7 +49,7 @@ class SurroundingFiles:
     base_sources: Callable[[], Iterable[tuple[str, bytes]]] = _nothing  # in a fixed order
     base_tests: Callable[[], Iterable[tuple[str, bytes]]] = _nothing  # which show what is imported
     head_file: Callable[[str], bytes | None] = _no_file  # None also for folders
-    head_folders: frozenset[str] = frozenset()
+    is_head_folder: Callable[[str], bool] = _no_folder
     packages: frozenset[str] = frozenset()  # top-level modules and packages of the project
     is_fix: bool = False
     read_newer: Callable[[bytes], ast.Module | None] = _no_reader  # parses syntax that the engine's Python lacks

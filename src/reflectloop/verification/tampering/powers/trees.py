@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from reflectloop.verification.protected import guard
@@ -23,18 +23,17 @@ def surrounding_files(
 ) -> SurroundingFiles:
     """Return the files around a patch; each is read when it is asked for."""
     code = [path for path in trees.listing(base) if ending(path) in CODE_ENDINGS]
-    paths = [path for path in code if guard(path) is None]
 
-    def read(wanted: Iterable[str]) -> Iterable[tuple[str, bytes]]:
+    def read(wanted: Collection[str]) -> Iterable[tuple[str, bytes]]:
         listing = trees.listing(base)
         contents = trees.contents([listing[path].blob for path in wanted])
         return [(path, contents[listing[path].blob]) for path in sorted(wanted)]
 
     return replace(
         patched_files(trees, head),
-        base_sources=lambda: read(paths),
+        base_sources=lambda: read([path for path in code if guard(path) is None]),
         base_tests=lambda: read([path for path in code if path.endswith(".py") and guard(path) is not None]),
-        packages=_packages(paths),
+        packages=_packages(code),
         is_fix=is_fix,
         read_newer=read_newer,
     )
@@ -42,20 +41,22 @@ def surrounding_files(
 
 def patched_files(trees: TreeBuilder, head: str) -> SurroundingFiles:
     """Return only the files of the patched tree, to which links of the patch may lead."""
-    folders = {path.rpartition("/")[0] for path in trees.listing(head)}
-    folders |= {"/".join(folder.split("/")[:depth]) for folder in folders for depth in range(folder.count("/") + 1)}
-    return SurroundingFiles(
-        head_file=lambda path: trees.read(head, path),
-        head_folders=frozenset(folders | {"."}),
-    )
+
+    def is_folder(path: str) -> bool:
+        return path in ("", ".") or any(other.startswith(f"{path}/") for other in trees.listing(head))
+
+    return SurroundingFiles(head_file=lambda path: trees.read(head, path), is_head_folder=is_folder)
 
 
 def _packages(paths: Iterable[str]) -> frozenset[str]:
-    """Return the top-level modules and packages of a project."""
-    out = set()
+    """Return the top-level modules and packages of a project, without those that judge."""
+    out = {"__init__"}
     for path in paths:
-        parts = path.split("/")
-        inner = parts[1:] if len(parts) > 1 and parts[0] in IMPORT_ROOTS else parts
-        if path.endswith(".py") and inner[0] != "__init__.py":
-            out.add(inner[0].removesuffix(".py"))
-    return frozenset(out)
+        if not path.endswith(".py"):
+            continue
+        top, slash, rest = path.partition("/")
+        if slash and top in IMPORT_ROOTS:
+            top = rest.partition("/")[0]
+        if top.removesuffix(".py") not in out and guard(path) is None:
+            out.add(top.removesuffix(".py"))
+    return frozenset(out - {"__init__"})

@@ -73,7 +73,7 @@ def _reason(original: ChangedFile, change: ChangedFile, project: SurroundingFile
         return "is a repository of its own (submodule), whose code is not part of the patch"
     if original.mode_after == _LINK and change.after is None:
         target = _target(original)
-        if target is None or target not in project.head_folders:
+        if target is None or not project.is_head_folder(target):
             return "is a link to something outside of the project, which cannot be read"
         return None
     data = change.after or b""
