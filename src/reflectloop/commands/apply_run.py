@@ -199,7 +199,7 @@ def _retry(act: Callable[[], T]) -> T:
     def invoke(_tool: str, _params: safe_call.Params) -> T:
         try:
             return act()
-        except Exception as fault:
+        except Exception as fault:  # raised again below: safe_call only reports it
             faults.append(fault)
             if isinstance(fault, ApplyConflict) and _LOCK in fault.message:
                 raise safe_call.ToolError(f"{_GIT_MESSAGE}: {fault.message}") from fault

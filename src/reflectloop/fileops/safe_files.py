@@ -18,6 +18,7 @@ from typing import NamedTuple
 from reflectloop.errors import SandboxEscape
 from reflectloop.fileops.paths import is_reserved, parts_of
 from reflectloop.system import beneath, files, tree_walk
+from reflectloop.system.undo import on_failure
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _count = itertools.count(1)
@@ -73,15 +74,11 @@ class SafeFiles:
             if there is not None and not stat.S_ISREG(there.st_mode):
                 raise AccessBarred(f"{path!r} is {beneath.kind_of(there)}")
             part, created = _create(fd)
-            try:
+            with on_failure(lambda: _discard(part, fd)):
                 with open(created, "wb") as file:  # noqa: PTH123
                     file.write(content)
                     os.fchmod(created, _mode(there, created, executable))
                 os.rename(part, name, src_dir_fd=fd, dst_dir_fd=fd)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    os.unlink(part, dir_fd=fd)
-                raise
 
     def delete(self, path: str) -> None:
         *above, name = parts_of(path)
@@ -158,6 +155,11 @@ def _expect_file(fd: int, name: str, path: str) -> None:
         there = os.lstat(name, dir_fd=fd)
     if not stat.S_ISREG(there.st_mode):
         raise AccessBarred(f"{path!r} is {beneath.kind_of(there)}")
+
+
+def _discard(name: str, fd: int) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(name, dir_fd=fd)
 
 
 def _create(fd: int) -> tuple[str, int]:
