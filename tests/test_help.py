@@ -65,8 +65,11 @@ def test_help_of_a_command_can_be_asked_for_in_three_ways(repo: Repo, words: tup
     ("words", "hint"),
     [
         (("stauts",), "Did you mean 'status'?"),
+        (("import",), "Did you mean 'import-state'?"),
+        (("desk",), "See 'reflectloop --help'."),
         (("continue",), "Use 'reflectloop resume'."),
         (("lessons", "serach"), "Did you mean 'search'?"),
+        (("knowledge",), "Use 'reflectloop lessons'."),
         (("xyzzy",), "See 'reflectloop --help'."),
         (("help", "stauts"), "Did you mean 'status'?"),
     ],

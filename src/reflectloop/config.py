@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import tomllib
 from pathlib import Path
@@ -23,7 +22,7 @@ from pydantic_core import ErrorDetails
 
 from reflectloop import languages, settings_files, trust
 from reflectloop.errors import Fault, InvalidInput, NotTrusted
-from reflectloop.terms import AgentNetwork, Isolation, Network, Role, wrong_shape
+from reflectloop.terms import AgentNetwork, Isolation, Network, Role, closest, wrong_shape
 from reflectloop.trust import grants, record
 from reflectloop.trust.grants import Table
 
@@ -491,8 +490,8 @@ def _fault(error: ErrorDetails, raw: bytes) -> Fault:
     message = wrong_shape(error["type"], error.get("ctx", {}), error["msg"])
     if error["type"] == "extra_forbidden":
         known = _known(place[:-1])
-        close = difflib.get_close_matches(str(place[-1]), known, n=1, cutoff=0.5)
-        message = "unknown key; " + (f"did you mean '{close[0]}'?" if close else f"known here: {', '.join(known)}")
+        close = closest(str(place[-1]), known)
+        message = "unknown key; " + (f"did you mean '{close}'?" if close else f"known here: {', '.join(known)}")
     name = str(next((part for part in reversed(place) if isinstance(part, str)), ""))
     lines = raw.decode().splitlines()
     line = next((number for number, text in enumerate(lines, 1) if text.lstrip(" [").startswith(name)), None)

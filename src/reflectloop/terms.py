@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Literal, Protocol
+
+_LONGEST_NAME = 100  # characters that are compared with known names
 
 
 def shorten(text: str, length: int) -> str:
     """Return the text, cut to `length` characters with an ellipsis at its end if it is longer."""
     return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def join_first(names: Sequence[str], most: int) -> str:
+    """Return names in one line: at most so many, and the number of the others."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def closest(name: str, known: Iterable[str], likeness: float = 0.5) -> str | None:
+    """Return the known name that is most like this one, and was probably meant; None if none is like it."""
+    import difflib  # noqa: PLC0415 - only after a mistake
+
+    similar = difflib.get_close_matches(name[:_LONGEST_NAME], list(known), n=1, cutoff=likeness)
+    return similar[0] if similar else None
+
+
+def dotted(place: Iterable[str | int]) -> str:
+    """Return a place in a document, such as `("steps", 0, "cwd")`, as `steps[0].cwd`."""
+    out = ""
+    for part in place:
+        out += f"[{part}]" if isinstance(part, int) else f".{part}" if out else part
+    return out
 
 
 class Isolation(StrEnum):

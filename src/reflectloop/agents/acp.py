@@ -23,6 +23,7 @@ from reflectloop.agents.subprocess_agent import (
     LARGEST_ANSWER,
     LARGEST_LINE,
     OutputLimitExceeded,
+    ProgramBackend,
     ProgramCall,
     ProgramOutput,
 )
@@ -30,7 +31,6 @@ from reflectloop.config import AgentConfig
 from reflectloop.errors import AgentUnavailable
 from reflectloop.system import process
 
-_HOW = "set [agents.NAME] run in reflectloop.toml to the program and its first arguments"
 _LARGEST = 256 << 20  # bytes of one conversation
 _GRACE_S = 2.0  # for the program to exit once it has answered, or was asked to stop
 _STOPS = {
@@ -50,11 +50,7 @@ class _Talk(NamedTuple):
     needs_login: bool = False
 
 
-class AcpBackend:
-    def __init__(self, name: str, agent: AgentConfig, caller: Mapping[str, str]) -> None:
-        self.name = name
-        self._agent, self._caller = agent, caller
-
+class AcpBackend(ProgramBackend):
     def probe(self) -> Probe:
         try:
             program = self._command()
@@ -81,9 +77,6 @@ class AcpBackend:
                 denials=(*client.denials, *reply.denials),
             )
         )
-
-    def _command(self) -> tuple[str, ...]:
-        return subprocess_agent.find_command(self.name, self._agent, self._caller, _HOW.replace("NAME", self.name))
 
     async def _converse(
         self, request: AgentRequest, program: tuple[str, ...], client: Client

@@ -11,17 +11,16 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from reflectloop.agents import network, subprocess_agent
 from reflectloop.agents.backend import AgentRequest, Json, Probe, Reply, TokenUsage
-from reflectloop.agents.subprocess_agent import ProgramCall
+from reflectloop.agents.subprocess_agent import ProgramBackend, ProgramCall
 from reflectloop.config import AgentConfig
 from reflectloop.errors import AgentUnavailable
 from reflectloop.fileops import json_from_text
 from reflectloop.fileops.plan_ops import PlanOpModel
 from reflectloop.fileops.response import Response
-from reflectloop.terms import Role
+from reflectloop.terms import Role, dotted
 
 PROTO: Literal["reflectloop.agent.v1"] = "reflectloop.agent.v1"
 MOST_TOKENS = 10**12
-_HOW = "set [agents.NAME] run in reflectloop.toml to the program and its first arguments"
 
 
 class CommandLimits(PlanOpModel):
@@ -82,11 +81,7 @@ class _Turn(NamedTuple):
     result: ProgramResult | None = None  # its ops are still to be executed
 
 
-class CommandBackend:
-    def __init__(self, name: str, agent: AgentConfig, caller: Mapping[str, str]) -> None:
-        self.name = name
-        self._agent, self._caller = agent, caller
-
+class CommandBackend(ProgramBackend):
     def probe(self) -> Probe:
         try:
             self._command()
@@ -114,9 +109,6 @@ class CommandBackend:
             session = turn.result.session_id or message.session
             message = message.model_copy(update={"response": response.as_json(), "session": session})
         return _summed(replies)._replace(status="error", reason=f"needs more than {request.bounds.turns} turns")
-
-    def _command(self) -> tuple[str, ...]:
-        return subprocess_agent.find_command(self.name, self._agent, self._caller, _HOW.replace("NAME", self.name))
 
     def _turn(self, request: AgentRequest, program: Sequence[str], message: ProgramRequest) -> _Turn:
         output = bytearray()
@@ -170,7 +162,7 @@ def parse_result(raw: bytes) -> ProgramResult:
     """Parse the program's result. Prose and code fences around the JSON are skipped; nothing is guessed."""
     value, faults = json_from_text.read_object(raw, frozenset(ProgramResult.model_fields))
     if faults:
-        raise json_from_text.NoJsonObject(f"is faulty: {json_from_text.dotted(faults[0].place)} {faults[0].message}")
+        raise json_from_text.NoJsonObject(f"is faulty: {dotted(faults[0].place)} {faults[0].message}")
     try:
         return ProgramResult.model_validate(value)
     except ValidationError as fault:

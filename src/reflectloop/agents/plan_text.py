@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from reflectloop.fileops import json_from_text
 from reflectloop.plan.order import sequence
 from reflectloop.system.patterns import lazy
-from reflectloop.terms import shorten, wrong_shape
+from reflectloop.terms import dotted, shorten, wrong_shape
 
 FORM = """\
 [PLAN]
@@ -69,7 +69,7 @@ def parse_plan(text: str) -> PlanReading:
         return PlanReading(
             None, (f"there is neither a line [PLAN] nor a JSON object with 'steps': the reply {fault.message}",)
         )
-    places = [f"{json_from_text.dotted(fault_in_json.place)}: {fault_in_json.message}" for fault_in_json in faults]
+    places = [f"{dotted(fault_in_json.place)}: {fault_in_json.message}" for fault_in_json in faults]
     return _checked(value, places)
 
 
@@ -106,7 +106,7 @@ def _checked(value: Any, faults: list[str]) -> PlanReading:  # noqa: ANN401 - an
         plan = ProtocolPlan.model_validate(value)
     except ValidationError as fault:
         messages = [
-            f"{json_from_text.dotted(error['loc'])}: {wrong_shape(error['type'], error.get('ctx', {}), error['msg'])}"
+            f"{dotted(error['loc'])}: {wrong_shape(error['type'], error.get('ctx', {}), error['msg'])}"
             for error in fault.errors()
             # A list whose items are faulty is also called too short, which would only confuse.
             if error["type"] != "too_short" or not error["input"]

@@ -21,7 +21,7 @@ from reflectloop.sandbox.network_forward import Forward
 from reflectloop.sandbox.sandbox import NOT_FOUND, NOT_RUNNABLE, Box, CommandResult, SandboxCommand
 from reflectloop.system import process
 from reflectloop.system.patterns import lazy
-from reflectloop.terms import Network
+from reflectloop.terms import Network, dotted
 
 LARGEST_LINE = 32 << 20  # bytes
 LARGEST_ANSWER = 8 << 20
@@ -47,6 +47,19 @@ def refuse_long_answer(text: str | bytes | bytearray) -> None:
     """Raise if the text is longer than any answer may be."""
     if len(text) > LARGEST_ANSWER:
         raise OutputLimitExceeded(f"answered with more than {LARGEST_ANSWER >> 20} MB")
+
+
+class ProgramBackend:
+    """An agent whose program the configuration names."""
+
+    def __init__(self, name: str, agent: AgentConfig, caller: Mapping[str, str]) -> None:
+        self.name = name
+        self._agent, self._caller = agent, caller
+
+    def _command(self) -> tuple[str, ...]:
+        """Return the command that starts the program; raise AgentUnavailable if there is none."""
+        how = f"set [agents.{self.name}] run in reflectloop.toml to the program and its first arguments"
+        return find_command(self.name, self._agent, self._caller, how)
 
 
 class ProgramCall(NamedTuple):
@@ -277,7 +290,7 @@ def reply_with_object(output: ProgramOutput, request: AgentRequest, text: str) -
     except json_from_text.NoJsonObject as fault:
         return output.reply("no_output", f"gave no structured answer: it {fault.message}")
     faults = [
-        f"{json_from_text.dotted(fault_in_json.place)} {fault_in_json.message}" for fault_in_json in unsound
+        f"{dotted(fault_in_json.place)} {fault_in_json.message}" for fault_in_json in unsound
     ] or request.faults_of(data)
     return output.reply("error" if faults else "ok", "; ".join(faults))._replace(data=data)
 

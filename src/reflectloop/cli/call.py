@@ -15,7 +15,7 @@ from reflectloop.cli.render import Answer, Note, answers, echo, echo_as_is, engl
 from reflectloop.commands import call as calls
 from reflectloop.diagnosis.safe_call import ToolFailure
 from reflectloop.diagnosis.tool_failure_report import ToolReport
-from reflectloop.terms import Network
+from reflectloop.terms import Network, join_first
 
 _WIDTH = 53  # of the box about a failed tool, inside
 _MOST_NAMES = 5  # changed files that are named
@@ -94,8 +94,7 @@ def _changes(result: calls.CallResult) -> Iterator[Note]:
         yield Note("its changes to its copy of the project could not be listed; they were discarded")
     elif result.changes:
         names = [change.path for change in result.changes]
-        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-        yield Note(f"changed in its copy of the project, and discarded: {', '.join(names[:_MOST_NAMES])}{more}")
+        yield Note(f"changed in its copy of the project, and discarded: {join_first(names, _MOST_NAMES)}")
 
 
 def _argv(line: str) -> tuple[str, ...]:

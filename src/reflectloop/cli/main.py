@@ -104,13 +104,16 @@ COMMANDS = {name: entry for commands in GROUPS.values() for name, entry in comma
 # Names that other tools use for what a command of ours does.
 _OTHER_NAMES = {
     "ask": "tp",
+    "check": "verify",
     "clean": "gc",
     "continue": "resume",
     "exec": "call",
     "execute": "run",
     "goal": "tp",
     "history": "tasks",
+    "knowledge": "lessons",
     "list": "tasks",
+    "ls": "tasks",
     "memory": "lessons",
     "merge": "apply",
     "new": "init",
@@ -155,10 +158,10 @@ class SuggestingGroup(click.Group):
     def _hint(self, ctx: click.Context, name: str, known: list[str]) -> str:
         if name in self.other_names:
             return f"Use '{ctx.command_path} {self.other_names[name]}'."
-        import difflib
+        from reflectloop.terms import closest
 
-        close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-        return f"Did you mean '{close[0]}'?" if close else f"See '{ctx.command_path} --help'."
+        close = next((other for other in known if other.startswith(f"{name}-")), None) or closest(name, known, 0.6)
+        return f"Did you mean '{close}'?" if close else f"See '{ctx.command_path} --help'."
 
 
 class LazyGroup(SuggestingGroup):

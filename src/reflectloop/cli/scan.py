@@ -13,6 +13,7 @@ import click
 from reflectloop.cli import render
 from reflectloop.cli.render import Answer, Note, answers, paint
 from reflectloop.commands import scan as scans
+from reflectloop.terms import join_first
 
 Format = Literal["text", "json", "sarif"]
 _COLOURS = {"certain": "red", "likely": "yellow", "identifier": "dim"}
@@ -107,7 +108,4 @@ def _lines(report: scans.ScanReport) -> Iterator[str]:
 
 def _further(lines: tuple[int, ...]) -> str:
     """Return the text that names the other lines with the same value."""
-    if not lines:
-        return ""
-    more = f" and {len(lines) - _MOST_LINES} more" if len(lines) > _MOST_LINES else ""
-    return f", also on line {', '.join(map(str, lines[:_MOST_LINES]))}{more}"
+    return f", also on line {join_first([str(line) for line in lines], _MOST_LINES)}" if lines else ""

@@ -18,7 +18,7 @@ from reflectloop.engine import pipeline
 from reflectloop.engine.gating import gate_command
 from reflectloop.engine.gating.gate_command import ApprovedGate, GateInput
 from reflectloop.engine.gating.verify_command import PATCH, VerifyRequest
-from reflectloop.engine.run import junit_sarif, recovery
+from reflectloop.engine.run import junit_sarif
 from reflectloop.engine.run.recovery import ResumePoint
 from reflectloop.engine.run.request import RunObserver, RunRequest
 from reflectloop.errors import GateRejected, InvalidInput, NotAuthenticated, NothingToDo, ReflectloopError
@@ -385,7 +385,7 @@ class _Act:
         if run.kind.is_stepwise:
             return ResumePoint(task, run, folder, None)
         run.end_tree = self.review.tree  # the tree that was approved
-        return ResumePoint(task, run, folder, recovery.plan_of(folder))
+        return ResumePoint(task, run, folder, folder.saved_plan())
 
     def _waiting(self) -> tuple[Task, RunState]:
         """Return the run with its task, if its journal says that it still waits and nothing came after it."""

@@ -14,6 +14,7 @@ from reflectloop import config
 from reflectloop.plan.schema import plan_schema
 from reflectloop.system import files
 from reflectloop.system.git import Git
+from reflectloop.terms import join_first
 from reflectloop.verification.result import DetectedCheck
 from reflectloop.workspace import carry, project, repository, store
 from reflectloop.workspace.folders import open_project_dirs
@@ -171,12 +172,9 @@ def _name_ignored_sources(git: Git, root: Path, result: InitResult) -> None:
         and path not in carried
     ]
     if names:
-        shown = ", ".join(names[:_MOST_SHOWN]) + (
-            f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
-        )
         result.left.append(
-            f"git ignores {shown}: where tests need them, list them in [workspace] carry_copy, "
-            "or make them in [verify] setup"
+            f"git ignores {join_first(names, _MOST_SHOWN)}: where tests need them, list them in "
+            "[workspace] carry_copy, or make them in [verify] setup"
         )
 
 

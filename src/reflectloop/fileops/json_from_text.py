@@ -39,14 +39,6 @@ class _Doubled(dict[str, Any]):
     twice: tuple[str, ...] = ()
 
 
-def dotted(place: Place) -> str:
-    """Return a place such as `("ops", 0, "path")` as `ops[0].path`."""
-    out = ""
-    for part in place:
-        out += f"[{part}]" if isinstance(part, int) else f".{part}" if out else part
-    return out
-
-
 def read_object(raw: bytes, marks: frozenset[str]) -> tuple[dict[str, Any], list[JsonFault]]:
     """Return the only object in a text with a key in `marks`, and its faults as JSON."""
     if len(raw) > LARGEST:

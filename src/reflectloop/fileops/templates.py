@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib.resources
 import json
 import posixpath
@@ -14,11 +13,12 @@ from pydantic import Field, JsonValue, ValidationError
 
 from reflectloop.errors import Fault, InvalidInput, NothingToDo
 from reflectloop.fileops import json_from_text, validate
-from reflectloop.fileops.json_from_text import NoJsonObject, Place, dotted
+from reflectloop.fileops.json_from_text import NoJsonObject, Place
 from reflectloop.fileops.plan_ops import PlanOpModel
 from reflectloop.fileops.request import FileopsRequest
 from reflectloop.fileops.validate import Invalid
 from reflectloop.system.patterns import lazy
+from reflectloop.terms import closest, dotted
 
 _GAP = lazy(r"\{\{([A-Za-z_][A-Za-z0-9_]*)\}\}")
 _SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh", "ash", "eval"))
@@ -72,8 +72,8 @@ def readme() -> str:
 def load(name: str) -> Template:
     known = names()
     if name not in known:
-        close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-        hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}"
+        close = closest(name, known)
+        hint = f"did you mean '{close}'?" if close else f"known: {', '.join(known)}"
         raise NothingToDo(f"there is no template {name!r}; {hint}", next_step="reflectloop template --list")
     return parse_template(name, source(name).encode())
 
@@ -180,8 +180,8 @@ def _misfits(template: Template, values: Mapping[str, JsonValue]) -> Iterator[tu
     for key, value in values.items():
         gap = template.gaps.get(key)
         if gap is None:
-            close = difflib.get_close_matches(key, template.gaps, n=1, cutoff=0.5)
-            yield key, f"did you mean '{close[0]}'?" if close else f"is unknown; known: {', '.join(template.gaps)}"
+            close = closest(key, template.gaps)
+            yield key, f"did you mean '{close}'?" if close else f"is unknown; known: {', '.join(template.gaps)}"
         elif gap.type != "any" and not _is(value, gap.type):
             yield key, f"must be a {gap.type}" if gap.type != "text" else "must be text"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import typing
 from collections.abc import Iterator
 from typing import Any, get_args, get_origin
@@ -12,7 +11,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from reflectloop.fileops import json_from_text, patches, paths
-from reflectloop.fileops.json_from_text import JsonFault, NoJsonObject, Place, dotted
+from reflectloop.fileops.json_from_text import JsonFault, NoJsonObject, Place
 from reflectloop.fileops.plan_ops import PlanInit, Preflight
 from reflectloop.fileops.request import (
     MOST_OPS,
@@ -29,7 +28,7 @@ from reflectloop.fileops.request import (
     WriteJson,
 )
 from reflectloop.fileops.response import DEFAULT_PROTO, FieldError, Response
-from reflectloop.terms import wrong_shape
+from reflectloop.terms import closest, dotted, wrong_shape
 
 _MARKS = frozenset(("proto", "ops"))
 _STRICT = ("summary", "done", "report")
@@ -147,8 +146,8 @@ def _without_tag(raw: tuple[int | str, ...]) -> Place:
 
 
 def _unknown(what: str, name: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(name[:100], known, n=1, cutoff=0.5)
-    hint = f"did you mean '{close[0]}'?" if close else f"known here: {', '.join(known)}"
+    close = closest(name, known)
+    hint = f"did you mean '{close}'?" if close else f"known here: {', '.join(known)}"
     return f"unknown {what} {name[:100]!r}; {hint}"
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, V
 from reflectloop.errors import Fault, InvalidInput
 from reflectloop.gates.decisions import GateReason
 from reflectloop.plan.model import Command, Plan
-from reflectloop.terms import Decision, Track, wrong_shape
+from reflectloop.terms import Decision, Track, join_first, wrong_shape
 
 Role = Literal["planner", "second_planner", "executor", "reviewer", "critic", "researcher"]
 # The avatars of the protocol: those that explore and analyse, those that make something, and the one that plans.
@@ -113,6 +113,7 @@ class Contract(_Strict):
 
 
 Need = Literal["required", "optional", "none"]
+_NAMES_LISTED = 5
 _R: Need = "required"
 _O: Need = "optional"
 _N: Need = "none"
@@ -252,7 +253,7 @@ def claim_reasons(read: ContractReading, changed: Iterable[str]) -> list[GateRea
         {_printable(path) for path in changed},
     )
     parts = [
-        f"{label} {', '.join(sorted(names)[:5])}" + (f" and {len(names) - 5} more" if len(names) > 5 else "")  # noqa: PLR2004
+        f"{label} {join_first(sorted(names), _NAMES_LISTED)}"
         for label, names in (
             ("changed and not claimed:", actual - claimed),
             ("claimed and not changed:", claimed - actual),

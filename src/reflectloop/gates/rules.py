@@ -12,7 +12,7 @@ from reflectloop.gates.decisions import Gate, GateReason, Ruling, make_ruling
 from reflectloop.plan.globs import matches_any
 from reflectloop.plan.model import command_text
 from reflectloop.policy import code_commands
-from reflectloop.terms import Decision, shorten
+from reflectloop.terms import Decision, join_first, shorten
 from reflectloop.verification.result import ChangedFile
 
 _NAMES_LISTED = 5
@@ -69,12 +69,12 @@ def boundaries(output: GateSubject) -> list[GateReason]:
     violations = [path for path in output.paths if matches_any(path, forbidden)]
     out = []
     if outside:
-        text = f"changed outside may_change ({', '.join(allowed)}): {_first_names(outside)}"
+        text = f"changed outside may_change ({', '.join(allowed)}): {join_first(outside, _NAMES_LISTED)}"
         out.append(
             GateReason(Decision.REDO, "boundary.outside", text, "revert that change, or ask for a wider may_change")
         )
     if violations:
-        text = f"changed though must_not_change names it: {_first_names(violations)}"
+        text = f"changed though must_not_change names it: {join_first(violations, _NAMES_LISTED)}"
         out.append(GateReason(Decision.REDO, "boundary.barred", text, "revert that change"))
     return out
 
@@ -83,7 +83,8 @@ def permissions(output: GateSubject) -> list[GateReason]:
     role = output.reading.contract.role
     if role not in READ_ONLY_ROLES or not output.changes:
         return []
-    text = f"a {role.replace('_', ' ')} may not change files, and this one changed {_first_names(output.paths)}"
+    paths = join_first(output.paths, _NAMES_LISTED)
+    text = f"a {role.replace('_', ' ')} may not change files, and this one changed {paths}"
     return [GateReason(Decision.REDO, "role.wrote", text, "let an executor make the change")]
 
 
@@ -106,7 +107,7 @@ def change_reasons(
     places: dict[Breach, list[str]] = {}
     for breach, place in breaches:
         places.setdefault(breach, []).append(place)
-    reasons = [_breach(breach, _first_names(named)) for breach, named in places.items()]
+    reasons = [_breach(breach, join_first(named, _NAMES_LISTED)) for breach, named in places.items()]
     return [*reasons, *started_commands(changes, judges)]
 
 
@@ -159,8 +160,3 @@ def _breach(breach: Breach, place: str) -> GateReason:
         )
     fix = f'remove it, or allow it: [policy] allow = ["{breach.rule}"]'
     return GateReason(Decision.ASK, f"security.{breach.rule}", f"{place}: {breach.reason} ({breach.rule})", fix)
-
-
-def _first_names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMES_LISTED} more" if len(names) > _NAMES_LISTED else ""
-    return ", ".join(names[:_NAMES_LISTED]) + more

@@ -13,7 +13,7 @@ from reflectloop.lessons.lesson import Page
 from reflectloop.plan import strict_yaml
 from reflectloop.system import files
 from reflectloop.system.patterns import lazy
-from reflectloop.terms import wrong_shape
+from reflectloop.terms import dotted, wrong_shape
 
 _FENCE = "---"
 _FIELDS = tuple(name for name in Page.model_fields if name != "body")
@@ -137,7 +137,7 @@ def _wrong(fault: ValidationError, document: strict_yaml.YamlDocument) -> list[F
         known = f"unknown field; known are {', '.join(_FIELDS)}"
         unknown = error["type"] == "extra_forbidden"
         message = known if unknown else wrong_shape(error["type"], error.get("ctx", {}), error["msg"])
-        out.append(_fault(strict_yaml.dotted(place), _line(document, place), message))
+        out.append(_fault(dotted(place), _line(document, place), message))
     return out
 
 

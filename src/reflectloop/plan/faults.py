@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import typing
 from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
@@ -17,7 +16,7 @@ from reflectloop.plan import strict_yaml
 from reflectloop.plan.model import FILE_STATEMENTS, Check, Plan, PlanFile, StepCheck
 from reflectloop.plan.order import find_cycle
 from reflectloop.plan.reading import PlanSource
-from reflectloop.terms import Track, wrong_shape
+from reflectloop.terms import Track, closest, wrong_shape
 
 PlacedMessage = tuple[strict_yaml.Path, str]
 
@@ -41,8 +40,8 @@ def _message(error: ErrorDetails, reading: PlanSource) -> Fault:
 def _unknown_key(path: strict_yaml.Path) -> str:
     key = str(path[-1])
     known = _fields_at(PlanFile, path[:-1])
-    close = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
-    hint = f"did you mean '{close[0]}'?" if close else f"known here: {', '.join(known)}"
+    close = closest(key, known, 0.6)
+    hint = f"did you mean '{close}'?" if close else f"known here: {', '.join(known)}"
     return f"unknown key '{key}'; {hint}"
 
 
@@ -158,14 +157,14 @@ def _id_faults(plan: Plan) -> Iterator[PlacedMessage]:
 
 
 def _no_such(what: str, name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
+    close = closest(name, known)
+    hint = f"; did you mean {close!r}?" if close else ""
     return f"there is no {what} {name!r}{hint}"
 
 
 def _verify_faults(plan: Plan, place: strict_yaml.Path, step_check: StepCheck) -> Iterator[PlacedMessage]:
     if step_check.claim is not None:
-        close = difflib.get_close_matches(step_check.claim, list(plan.checks), n=1, cutoff=0.75)
+        close = closest(step_check.claim, plan.checks, 0.75)
         if step_check.claim not in plan.checks and close:
             yield place, _no_such("check", step_check.claim, plan.checks)
     elif step_check.check is not None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
 from reflectloop.plan.reading import PlanSource
-from reflectloop.plan.strict_yaml import Path, YamlDocument, dotted
-from reflectloop.terms import UNTITLED
+from reflectloop.plan.strict_yaml import Path, YamlDocument
+from reflectloop.terms import UNTITLED, closest, dotted
 
 _COMMANDS_IN_ORCHESTRATOR = "this form gives every step to an agent; for commands, put title and steps under `plan:`"
 _NOT_TEXT = "must be text; put it in quotes"
@@ -193,9 +192,9 @@ def _note(reading: PlanSource, value: dict[str, Any], place: Path, known: set[st
     for key, note in value.items():
         if key in known:
             continue
-        close = difflib.get_close_matches(key, known, n=1, cutoff=0.75)
-        if close and close[0] not in value:
-            fault = reading.fault((*place, key), f"unknown key '{key}'; did you mean '{close[0]}'?")
+        close = closest(key, known, 0.75)
+        if close and close not in value:
+            fault = reading.fault((*place, key), f"unknown key '{key}'; did you mean '{close}'?")
             reading.faults.append(fault._replace(path=dotted((*place, key)), line=reading.document.line((*place, key))))
         else:
             reading.notes[dotted((*place, key))] = note

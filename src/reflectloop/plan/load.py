@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import re
 import shlex
@@ -18,6 +17,7 @@ from reflectloop.plan import faults, foreign, markdown, strict_yaml
 from reflectloop.plan.model import Plan, PlanFile
 from reflectloop.plan.reading import PlanSource
 from reflectloop.system.patterns import lazy
+from reflectloop.terms import closest
 
 DISCOVERED = (Path(".reflectloop/plan.yaml"), Path(".claude/state/thinking/plan.latest.yaml"))
 
@@ -66,8 +66,8 @@ def _near(path: Path) -> str:
     """Return the command for the plan whose name is most like that of a missing one, or help on plans."""
     beside = sorted(path.parent.iterdir()) if path.parent.is_dir() else []
     by_stem = {other.stem: other for other in beside if other.suffix in _SUFFIXES}  # endings make any names alike
-    near = difflib.get_close_matches(path.stem, by_stem, 1)
-    return f"reflectloop plan check {shlex.quote(str(by_stem[near[0]]))}" if near else "reflectloop plan --help"
+    near = closest(path.stem, by_stem, 0.6)
+    return f"reflectloop plan check {shlex.quote(str(by_stem[near]))}" if near else "reflectloop plan --help"
 
 
 def refuse_address(path: Path) -> None:

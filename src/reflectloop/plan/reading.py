@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reflectloop.errors import Fault
-from reflectloop.plan.strict_yaml import Path, YamlDocument, dotted
+from reflectloop.plan.strict_yaml import Path, YamlDocument
+from reflectloop.terms import dotted
 
 
 @dataclass

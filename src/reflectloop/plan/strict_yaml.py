@@ -13,6 +13,7 @@ import yaml
 
 from reflectloop.errors import Fault
 from reflectloop.system.patterns import lazy
+from reflectloop.terms import dotted
 
 MAX_BYTES = 8 << 20
 MAX_DEPTH = 64
@@ -47,14 +48,6 @@ class YamlDocument:
         while path not in self.lines and path:
             path = path[:-1]
         return self.lines.get(path)
-
-
-def dotted(path: Path) -> str:
-    """Return a path such as `("steps", 0, "cwd")` as `steps[0].cwd`."""
-    out = ""
-    for part in path:
-        out += f"[{part}]" if isinstance(part, int) else f".{part}" if out else part
-    return out
 
 
 def parse(raw: bytes) -> YamlDocument:

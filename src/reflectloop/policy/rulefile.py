@@ -20,7 +20,7 @@ from reflectloop.policy.path_classes import Place
 from reflectloop.policy.rule import PolicyRule, Verb, compiled
 from reflectloop.policy.simple_command import LONGEST
 from reflectloop.rulefiles import refused
-from reflectloop.terms import wrong_shape
+from reflectloop.terms import dotted, wrong_shape
 
 Text = Annotated[str, Field(min_length=1)]
 Texts = tuple[Text, ...]
@@ -114,7 +114,7 @@ def _entry(at: int, raw: Any, document: strict_yaml.YamlDocument, faults: list[F
         for error in fault.errors():
             place = ("rules", at, *error["loc"])
             message = wrong_shape(error["type"], error.get("ctx", {}), error["msg"])
-            faults.append(Fault(strict_yaml.dotted(place), document.line(place), message))
+            faults.append(Fault(dotted(place), document.line(place), message))
     return None
 
 

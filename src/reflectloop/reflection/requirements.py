@@ -19,8 +19,8 @@ from pydantic import (
 from reflectloop.errors import Fault, InvalidInput
 from reflectloop.gates.contract import Contract
 from reflectloop.plan.model import Check
-from reflectloop.plan.strict_yaml import YamlDocument, dotted
-from reflectloop.terms import wrong_shape
+from reflectloop.plan.strict_yaml import YamlDocument
+from reflectloop.terms import dotted, wrong_shape
 
 Form = Literal["json", "markdown", "code", "text"]
 Name = Annotated[str, Field(min_length=1, max_length=1_000)]

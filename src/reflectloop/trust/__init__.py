@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from reflectloop.terms import join_first
 from reflectloop.trust.grants import Grant, SettingsSplit, split
 
 __all__ = [
@@ -59,15 +60,10 @@ def ignore(root: Path, keys: Iterable[str]) -> None:
 def notices() -> list[str]:
     """Return one warning for each project with ignored settings."""
     return [
-        f"ignored from reflectloop.toml (not trusted): {_listed(keys)}; to allow: {command_for(root)}"
+        f"ignored from reflectloop.toml (not trusted): {join_first(keys, _NAMED)}; to allow: {command_for(root)}"
         for root, keys in _ignored.items()
         if keys
     ]
-
-
-def _listed(keys: tuple[str, ...]) -> str:
-    more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
-    return ", ".join(keys[:_NAMED]) + more
 
 
 def command_for(root: Path) -> str:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from reflectloop import secrets, terms
 from reflectloop.system.patterns import lazy
-from reflectloop.terms import Decision, OutcomeWord, Track
+from reflectloop.terms import Decision, OutcomeWord, Track, join_first
 from reflectloop.verification.compare import NO_ANSWER, Comparison
 from reflectloop.verification.evidence import Level
 from reflectloop.verification.result import FINDING_KINDS, DetectedCheck, TamperFinding, VerificationResult
@@ -421,5 +421,4 @@ def gravest(reasons: Iterable[VerdictReason]) -> Decision:
 
 def shown(names: Sequence[str]) -> str:
     """Join names for a message, listing only the first few."""
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return ", ".join(names[:_MOST_NAMES]) + more
+    return join_first(names, _MOST_NAMES)

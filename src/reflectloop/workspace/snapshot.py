@@ -16,6 +16,7 @@ from reflectloop.system import beneath, files, git, tree_walk
 from reflectloop.system.git import Git, GitFailed
 from reflectloop.system.patterns import lazy
 from reflectloop.system.write_guard import start_write_guard
+from reflectloop.terms import join_first
 from reflectloop.workspace import traps
 from reflectloop.workspace.project import KEPT_OUT, OWN_FOLDER, Project
 from reflectloop.workspace.record_tree import Inspect, RecordedTree, Unrecordable, record_tree
@@ -105,8 +106,7 @@ def _take_copy(project: Project, store: Store, source: Git, index: Path) -> Snap
     warnings = [_NESTED.format(name) for name in recorded.nested]
     special = _special_files(project.root)
     if special:
-        examples = ", ".join(special[:_SHOWN]) + (f" and {len(special) - _SHOWN} more" if len(special) > _SHOWN else "")
-        warnings.append(f"left out because they are not files: {examples}")
+        warnings.append(f"left out because they are not files: {join_first(special, _SHOWN)}")
     return Snapshot(recorded.tree, store.commit(recorded.tree, message="Copy of the folder"), warnings=tuple(warnings))
 
 

@@ -10,7 +10,7 @@ from reflectloop.agents.answer_models import FEWEST, MOST, AnswerModel, PlannedS
 from reflectloop.agents.loop.states import LoopState
 from reflectloop.agents.messages import Json, ModelTool, ToolCall
 from reflectloop.fileops import json_from_text
-from reflectloop.terms import wrong_shape
+from reflectloop.terms import dotted, wrong_shape
 
 KEY = "control"
 NonEmptyText = Annotated[str, Field(min_length=1, max_length=20_000)]
@@ -107,9 +107,7 @@ def parse_text(text: str) -> tuple[Json | None, list[str]] | None:
     except json_from_text.NoJsonObject as fault:
         return None, [f"the reply {fault.message}"]
     if faults:
-        return None, [
-            f"{json_from_text.dotted(fault_in_json.place)}: {fault_in_json.message}" for fault_in_json in faults
-        ]
+        return None, [f"{dotted(fault_in_json.place)}: {fault_in_json.message}" for fault_in_json in faults]
     return parse_value(value)
 
 
@@ -128,7 +126,7 @@ def _validated(name: str, value: Any) -> tuple[Json | None, list[str]]:  # noqa:
         word = WORDS[name].model_validate(value)
     except ValidationError as fault:
         return None, [
-            f"{json_from_text.dotted(it['loc']) or name}: {wrong_shape(it['type'], it.get('ctx', {}), it['msg'])}"
+            f"{dotted(it['loc']) or name}: {wrong_shape(it['type'], it.get('ctx', {}), it['msg'])}"
             for it in fault.errors()
         ]
     return {KEY: name, **word.model_dump(mode="json", exclude_defaults=True)}, []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import random
 from collections.abc import Callable
@@ -39,6 +38,7 @@ from reflectloop.agents.prices import Price
 from reflectloop.diagnosis.retry_policy import RetryPolicy
 from reflectloop.diagnosis.retrying import delay_of
 from reflectloop.system import clock
+from reflectloop.terms import closest
 
 _ALWAYS = """\
 You work as the {role} inside an engine that executes your requests and judges by its own checks, never by your claims.
@@ -359,8 +359,8 @@ class AgentLoop:
 
     def _unknown(self, name: str) -> str:
         known = [tool.name for tool in self._tools]
-        close = difflib.get_close_matches(name[:_SHOWN], known, n=1, cutoff=0.5)
-        hint = f"did you mean '{close[0]}'?" if close else f"there are: {', '.join(known) or 'none'}"
+        close = closest(name, known)
+        hint = f"did you mean '{close}'?" if close else f"there are: {', '.join(known) or 'none'}"
         return f"there is no tool {name[:_SHOWN]!r}; {hint}"
 
 

@@ -14,7 +14,7 @@ from reflectloop.agents.loop import control
 from reflectloop.agents.loop.states import LoopState
 from reflectloop.agents.messages import Json, ModelTool, StopReason, ToolCall
 from reflectloop.fileops import json_from_text
-from reflectloop.terms import Role
+from reflectloop.terms import Role, dotted
 
 ANSWER = "answer"
 
@@ -92,7 +92,7 @@ def _answer_in(text: str, request: AgentRequest, *, must: bool) -> GoalResult | 
     if faults:
         return GoalResult(
             None,
-            tuple(f"{json_from_text.dotted(fault_in_json.place)}: {fault_in_json.message}" for fault_in_json in faults),
+            tuple(f"{dotted(fault_in_json.place)}: {fault_in_json.message}" for fault_in_json in faults),
         )
     return _judged(value, request)
 

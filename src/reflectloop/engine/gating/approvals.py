@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from reflectloop.errors import Fault, InvalidInput
-from reflectloop.terms import one_line, wrong_shape
+from reflectloop.terms import dotted, one_line, wrong_shape
 from reflectloop.trust import approvals, person
 from reflectloop.workspace import secret_guard
 
@@ -109,12 +109,11 @@ def _entries(file: Path) -> list[ApprovalEntry]:
 
 
 def _fault(error: Any, document: strict_yaml.YamlDocument) -> Fault:  # noqa: ANN401 - pydantic's own mapping
-    from reflectloop.plan import strict_yaml  # noqa: PLC0415
 
     place: strict_yaml.Path = error["loc"]
     unknown = error["type"] == "extra_forbidden"
     message = "is not a field" if unknown else wrong_shape(error["type"], error.get("ctx", {}), error["msg"])
-    return Fault(strict_yaml.dotted(place), document.line(place), message, InvalidInput.code)
+    return Fault(dotted(place), document.line(place), message, InvalidInput.code)
 
 
 def _no_approvals(file: Path, faults: Iterable[Fault]) -> InvalidInput:

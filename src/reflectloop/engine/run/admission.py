@@ -15,7 +15,7 @@ from reflectloop.policy import CommandPolicy, PolicyVerdict
 from reflectloop.sandbox import isolation
 from reflectloop.sandbox.isolation import IsolationLevel
 from reflectloop.state.fold import Task
-from reflectloop.terms import Isolation, Network, Role, Track
+from reflectloop.terms import Isolation, Network, Role, Track, join_first
 from reflectloop.workspace.added_lines import AddedSecret
 
 _NAMED = 5  # of many findings, in a message
@@ -134,8 +134,7 @@ def refuse_doubtful(doubtful: list[AddedSecret]) -> None:
             for secret in doubtful
         }
         raise GateRejected(
-            f"the patch adds what may be a secret: {', '.join(sorted(named)[:_NAMED])}"
-            + (f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""),
+            f"the patch adds what may be a secret: {join_first(sorted(named), _NAMED)}",
             next_step="take it out; or, if it is none, name its fingerprint in the baseline (docs/secrets.md)",
         )
 

@@ -16,7 +16,8 @@ from reflectloop.artifacts.envelope import Envelope, of_error, write_yaml
 from reflectloop.diagnosis.failure_record import FailureRecord
 from reflectloop.engine.run import junit_sarif
 from reflectloop.engine.run.context import AdmittedRun, ExecutedRun, JudgedRun, LoadedRun, PreparedRun, RequestedRun
-from reflectloop.engine.steps.execution import CANCELLED, FixAttempt, StepResult
+from reflectloop.engine.run.recovery import fix_record
+from reflectloop.engine.steps.execution import CANCELLED, StepResult
 from reflectloop.engine.tasks import open_tasks, task_progress
 from reflectloop.errors import Latched, ReflectloopError, SecretLeak
 from reflectloop.plan import load as plans
@@ -190,17 +191,12 @@ def _step(step: StepResult, folder: RunFolder) -> dict[str, Any]:
         "log_paths": logs,
         "duration_ms": step.duration_ms,
         "tree": step.tree,
-        "fixes": [_fix(fix) for fix in step.fixes],
+        "fixes": [fix_record(fix) for fix in step.fixes],
         "checks": [
             {"name": check.name, "held": check.held, "reason": check.reason, "exit_code": check.exit_code}
             for check in step.checks
         ],
     }
-
-
-def _fix(fix: FixAttempt) -> dict[str, Any]:
-    """Return a fix that was tried; its changes are part of the step's tree."""
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in fix._asdict().items()}
 
 
 def _failure(error: ReflectloopError, step: StepResult | None) -> dict[str, Any]:
@@ -326,7 +322,7 @@ def _blocker(
         "failure": record.as_data(),
         "times_seen": _times_seen(run, record.signature),
         "known_fixes": known_fixes,
-        "fixes_tried": [_fix(fix) for step in run.results for fix in step.fixes],
+        "fixes_tried": [fix_record(fix) for step in run.results for fix in step.fixes],
         "run_id": run.run_id,
         "steps_completed": sum(step.success for step in run.results),
         "steps_total": len(run.plan.steps) if isinstance(run, LoadedRun) else 0,

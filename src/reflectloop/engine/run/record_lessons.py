@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from reflectloop import secrets
 from reflectloop.diagnosis.failure_record import FailureRecord
-from reflectloop.engine.run import recovery
 from reflectloop.engine.run.context import JudgedRun, PreparedRun
 from reflectloop.engine.steps.execution import FixAttempt
 from reflectloop.errors import ReflectloopError
@@ -112,7 +111,7 @@ def _change(run: PreparedRun, failed: RunState) -> str:
 
 def _plan_then(run: PreparedRun, failed: RunState) -> Plan | None:
     try:
-        return plans.load(recovery.plan_of(RunFolder(run.folders.own / "runs" / failed.id))).plan
+        return plans.load(RunFolder(run.folders.own / "runs" / failed.id).saved_plan()).plan
     except ReflectloopError:
         return None
 

@@ -61,7 +61,7 @@ def find(folders: Folders) -> ResumePoint:
     if run.kind.is_stepwise:
         refuse_unfinished(folders, task, run)
         return ResumePoint(task, run, folder if folder.logs.is_dir() else folders.open_run(run.id), None)
-    return ResumePoint(task, run, folder, plan_of(folder))
+    return ResumePoint(task, run, folder, folder.saved_plan())
 
 
 def refuse_unfinished(folders: Folders, task: Task, run: RunState) -> None:
@@ -87,16 +87,6 @@ def _end_pause(folders: Folders, task: Task, run: RunState) -> None:
     finally:
         resumed.close()
     views.refresh(resumed.path.parent)
-
-
-def plan_of(folder: RunFolder) -> Path:
-    """Return the path of the plan as it was when the run began."""
-    plans = sorted(folder.path.glob("plan.*"))
-    if not plans:
-        raise StateDamaged(
-            f"the plan of {folder.run_id} is not in {folder.path}", next_step="reflectloop run PLAN --new"
-        )
-    return plans[0]
 
 
 _MARK = b"[REDACTED"

@@ -10,6 +10,7 @@ from reflectloop.errors import NeedsInput, StepFailed, StepTimeout, Verification
 from reflectloop.plan.model import Plan, Step, command_text
 from reflectloop.sandbox.sandbox import Box, SandboxCommand
 from reflectloop.system import files
+from reflectloop.terms import join_first
 from reflectloop.verification import checks
 from reflectloop.verification.checks import CheckResult
 from reflectloop.workspace import patch
@@ -167,9 +168,8 @@ def refuse_changes(step: Step, result: StepResult, box: Box, before: str) -> Ste
     if not step.looks_only or not result.success or result.tree == before:
         return result
     names = [change.path for change in patch.touched_files(box.workspace.git(), before, result.tree)]
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     why = "is marked read_only" if step.read_only else "has tools for reading only"
-    reason = f"{why}, and changed {', '.join(names[:_SHOWN])}{more}"
+    reason = f"{why}, and changed {join_first(names, _SHOWN)}"
     return result._replace(error_code=StepFailed.code, reason=reason, exit_code=1)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from reflectloop.config import VerifyConfig
 from reflectloop.sandbox.sandbox import CommandResult
+from reflectloop.terms import join_first
 from reflectloop.verification import protected
 from reflectloop.verification.check_runner import CheckRunner
 from reflectloop.verification.probing import callers, changed, replays, sabotage
@@ -144,7 +145,7 @@ def _ask_about_reached(report: ProbeReport) -> None:
     """
     reached = sorted(report.independent & report.recording.reached)
     if reached:
-        what = f"{_listed(reached)} passes although every changed function that it calls fails"
+        what = f"{join_first(reached, _MOST_NAMED)} passes although every changed function that it calls fails"
         report.findings.append(
             TamperFinding("proof-without-effect", reached[0].partition("::")[0], None, what, "suspect")
         )
@@ -356,12 +357,7 @@ def _find_unproven(
     report.unproven |= report.independent
     if report.independent:
         text = "proves nothing, since it passes although every changed function fails"
-        report.notes.append(f"{text}: {_listed(sorted(report.independent))}")
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return ", ".join(names[:_MOST_NAMED]) + more
+        report.notes.append(f"{text}: {join_first(sorted(report.independent), _MOST_NAMED)}")
 
 
 def _is_other_product(path: str) -> bool:

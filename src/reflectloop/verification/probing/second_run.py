@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from reflectloop.terms import join_first
 from reflectloop.verification import chance
 from reflectloop.verification.probing.changed import ChangedFunction, ChangeReport
 from reflectloop.verification.probing.programs import Recording, RecordingExtras
@@ -142,7 +143,7 @@ class SurroundingsProbe(NamedTuple):
         findings = [
             self._finding(f"passes only with {self._cause(names)}", grade, names) for names, grade in graded if names
         ]
-        notes = (f"depends on its surroundings on base too: {_shown(dependent)}",) if dependent else ()
+        notes = (f"depends on its surroundings on base too: {join_first(dependent, _MOST_NAMED)}",) if dependent else ()
         return SecondRun(recording, tuple(findings), notes)
 
     def _dependent_before(self, names: Sequence[str]) -> list[str]:
@@ -192,7 +193,7 @@ class SurroundingsProbe(NamedTuple):
 
     def _finding(self, text: str, grade: Grade, names: Sequence[str]) -> TamperFinding:
         path = names[0].partition("::")[0] if names else self.suite.check.name
-        what = f"{_shown(names)} {text}" if names else f"{self.suite.check.name} {text}"
+        what = f"{join_first(names, _MOST_NAMED)} {text}" if names else f"{self.suite.check.name} {text}"
         return TamperFinding("passes-only-here", path, None, what, grade)
 
     def _cause(self, names: Sequence[str]) -> str:
@@ -202,11 +203,6 @@ class SurroundingsProbe(NamedTuple):
             if any(alone.tests.get(name) in _RED for name in names):
                 return cause
         return "this hash seed, time zone, locale and order together"
-
-
-def _shown(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return ", ".join(names[:_MOST_NAMED]) + more
 
 
 def _folder(test: str) -> str:

@@ -9,6 +9,7 @@ from functools import cache
 from typing import NamedTuple
 
 from reflectloop.system.patterns import lazy
+from reflectloop.terms import join_first
 from reflectloop.verification.protected import guard, is_test
 from reflectloop.verification.protected.parts import Part, beside, part
 from reflectloop.verification.result import ChangedFile, TamperFinding
@@ -180,13 +181,8 @@ def _compared(file: SettingsFile, patch: Patch) -> Iterator[TamperFinding]:
         yield TamperFinding(rule, change.path, None, what, losses[0][1].grade)
         return
     for keys, effect in _together(losses, file):
-        what = effect.why if is_list_of_ignored_paths(change.path) else f"{_listed(keys)} {effect.why}"
+        what = effect.why if is_list_of_ignored_paths(change.path) else f"{join_first(keys, _SHOWN)} {effect.why}"
         yield TamperFinding(rule, change.path, _line(change, keys[0]), what, effect.grade)
-
-
-def _listed(keys: Sequence[str]) -> str:
-    more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
-    return ", ".join(keys[:_SHOWN]) + more
 
 
 def _together(losses: Sequence[tuple[str, Weakening]], file: SettingsFile) -> Iterator[tuple[list[str], Weakening]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+from reflectloop.terms import join_first
+
 Grade = Literal["weakening", "suspect", "note"]
 
 
@@ -43,5 +45,4 @@ def side_by_side(old: str, new: str) -> str:
 
 def listed(names: Sequence[str]) -> str:
     """Return the names in one line; of a long list the first ones and the number of the others."""
-    more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
-    return ", ".join(names[:_MOST]) + more
+    return join_first(names, _MOST)
