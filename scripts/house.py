@@ -16,21 +16,23 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "reflectloop"
-RIDDLE = re.compile(r"(What|Whether|Where|Who|How|Of|By|Those|As) ")
+RIDDLE = re.compile(r"(What|Whether|Where|Who|How|Of|By|Those|As|From|Only|None|Before|After|In|The same) ")
 # A class named by a bare participle does not say what it is.
 PARTICIPLE = re.compile(r"[A-Z][a-z]+(?:ed|en|wn|ld|id|de|ept)$")
 NOUNS = frozenset(("Code", "Feed", "Field", "Grade", "Invalid", "Malformed", "Mode", "Node", "Side", "Token"))
+BROAD = re.compile(r"^ *except(?: (?:Base)?Exception(?: as \w+)?)?:", re.MULTILINE)
 PUBLISHED = (".events", ".errors")  # their names say what happened, and stand in files and answers
 BANNED_VARIABLES = ("one", "found", "said", "told", "kept")
 # How far each number may go; it is only ever lowered, in the commit that lowers the number.
 BOUNDS = {
     "collisions": 0,
     "participles": 0,
-    "riddles": 0.1,
+    "riddles": 0,
     "variables": 10,
     "asserts": 7,
+    "broad": 37,  # 23 of them guard against code of the project inside the sandbox
     "cycles": 0,
-    "single": 147,
+    "single": 144,
     "vitest": 4,
     "files": 686,
     "lines": 114_900,
@@ -117,6 +119,11 @@ def narrowing_asserts(parsed: list[Module]) -> int:
     return sum(module.path.read_text().count("# noqa: S101") for module in parsed)
 
 
+def broad_excepts(parsed: list[Module]) -> int:
+    """Count handlers of every exception: they belong to the top of a thread or a command, and to foreign code."""
+    return sum(len(BROAD.findall(module.path.read_text())) for module in parsed)
+
+
 def imports_of(module: Module, names: set[str]) -> set[str]:
     """Return the modules of ours that a module imports."""
     out = set()
@@ -193,6 +200,7 @@ def table() -> list[Row]:
         Row("docstrings that open with a riddle, %", riddle_share(parsed), BOUNDS["riddles"]),
         Row("variables called " + ", ".join(BANNED_VARIABLES), banned_variables(parsed), BOUNDS["variables"]),
         Row("asserts that narrow an Optional", narrowing_asserts(parsed), BOUNDS["asserts"]),
+        Row("handlers of every exception", broad_excepts(parsed), BOUNDS["broad"]),
         Row("packages in an import cycle", len(packages_in_cycles(parsed)), BOUNDS["cycles"]),
         Row("modules with exactly one importer", len(single_importers(parsed)), BOUNDS["single"]),
         Row("modules that name vitest", mentions(parsed, "vitest"), BOUNDS["vitest"]),

@@ -70,7 +70,7 @@ class PendingReview(NamedTuple):
 
 
 class ApprovalQuestion(NamedTuple):
-    """What a person is asked to agree to."""
+    """The findings that a person is asked to agree to."""
 
     run_id: str
     findings: tuple[OpenFinding, ...]

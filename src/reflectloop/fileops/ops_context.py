@@ -29,7 +29,7 @@ class Refusal(Exception):
 
 
 class PersonNeeded(Exception):
-    """Only a person can decide how to continue."""
+    """Raised if only a person can decide how to continue."""
 
     def __init__(self, question: str, **more: JsonValue) -> None:
         self.data: Data = {"question": question, **more}

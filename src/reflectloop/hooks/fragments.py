@@ -32,7 +32,7 @@ class Fragment(NamedTuple):
 
 
 class ClientSettings(NamedTuple):
-    """Where a client has its hooks, and how to write them."""
+    """The place of a client's hooks, and the function that writes them."""
 
     files: Mapping[Scope, str]  # relative to the project, or to the user's home folder
     fragments: Callable[[str], list[Fragment]]  # from the command of the program

@@ -30,7 +30,7 @@ class Replan(AnswerModel):
 
 
 class AskPerson(AnswerModel):
-    """Only a person can answer; work stops until they do."""
+    """A question that only a person can answer; work stops until they do."""
 
     question: NonEmptyText
 

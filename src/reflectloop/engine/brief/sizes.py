@@ -17,7 +17,7 @@ _PARTS = (8, 10, 8, 5, 24, 20, 15, 6, 4)  # percent, in the order of the shares
 
 
 class Shares(NamedTuple):
-    """How many tokens each part of a brief may have."""
+    """The tokens that each part of a brief may have."""
 
     goal: int
     contract: int

@@ -1,4 +1,4 @@
-"""What people approved on a change: by the store of this user, and by a file that a CI job names."""
+"""Reads the approvals of a change: from the store of this user, and from a file that a CI job names."""
 
 from __future__ import annotations
 

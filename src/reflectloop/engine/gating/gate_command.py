@@ -113,7 +113,7 @@ def _read(path: Path, what: str) -> bytes:
 
 
 class _GateCase(NamedTuple):
-    """What a change is judged by; the contract also as it stands in its file."""
+    """The contract that a change is judged by, also as it stands in its file."""
 
     reading: ContractReading
     contract: bytes
