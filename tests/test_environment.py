@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,8 +15,9 @@ import pytest
 
 from reflectloop import secrets
 from reflectloop.config import Config, SecretsConfig
+from reflectloop.errors import SandboxCreateFailed
 from reflectloop.verification import environment_key
-from reflectloop.verification.check_runner import CheckRunner, hanging_test, last_started
+from reflectloop.verification.check_runner import CheckRun, CheckRunner, hanging_test, last_started
 from reflectloop.verification.fresh_workspaces import hash_seed
 from reflectloop.verification.result import Outcome, Type, VerificationResult
 from reflectloop.verification.stable_ids import HiddenIds, match_unstable_ids, renumbered
@@ -502,6 +504,29 @@ def test_a_change_that_hangs_is_ended_and_the_test_is_named(package: Package) ->
     assert sealed["type"] == "timeout"
     assert sealed["summary"] == "pytest: did nothing for 10 s, in test_pkg.py::test_f"
     assert verdict["checks"][-1]["base"]["duration_ms"] > 0
+
+
+def test_results_are_cached_when_the_layers_were_compared(tmp_path: Path) -> None:
+    damaged: list[Exception] = []
+    compared = []
+
+    def compare(_: object) -> None:
+        compared.append(True)
+        if damaged:
+            raise damaged[0]
+
+    layers = SimpleNamespace(is_sure=False, compare_again=compare)
+    ground = SimpleNamespace(settings=Config(), layers=layers, trees=SimpleNamespace(store=None))
+    result = VerificationResult(ok=True, type="passed", summary="", duration_ms=1)
+    for number in range(3):
+        runner = CheckRunner(ground, tmp_path, Path(), str, "", None, None)  # type: ignore[arg-type]
+        damaged += [SandboxCreateFailed("damaged")] if number == 1 else []
+        layers.is_sure = number == 2
+        with suppress(SandboxCreateFailed), runner:
+            runner._remember(f"key{number}", CheckRun(result, "", None, "", ""))
+            kept = (tmp_path / f"key{number}.json").exists()
+        assert [kept, (tmp_path / f"key{number}.json").exists()] == [number == 2, number != 1]
+    assert len(compared) == 2
 
 
 def test_a_check_has_ten_times_as_long_as_base_took_and_a_minute_at_least() -> None:

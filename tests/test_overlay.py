@@ -27,6 +27,7 @@ from reflectloop.system import overlay
 from reflectloop.workspace import checkout, layers, patch, project, snapshot, workspace_registry
 from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.folders import Folders
+from reflectloop.workspace.fresh_layers import FreshLayers
 from reflectloop.workspace.store import open_store
 from support import Repo, start, wait_until
 
@@ -378,10 +379,90 @@ def test_a_layer_is_compared_with_its_tree_before_a_fresh_workspace_stands_on_it
         with opened(tree, "auto"):
             pass
         (_layer() / "files" / "a.txt").write_text("damaged\n")
-        with opened(tree, "auto", "bbbbbb", fresh=True) as space:
+        with opened(tree, "auto", "bbbbbb", fresh=_fresh_layers(tree)) as space:
             return (space.repo / "a.txt").read_text()
 
     assert apart(work) == "content of a.txt\n"
+
+
+def _fresh_layers(repo: Repo) -> FreshLayers:
+    return FreshLayers(checkout.sandbox_root(project.open_project(repo.path), None))
+
+
+def test_fresh_workspaces_of_a_tree_are_the_same_and_share_nothing_that_a_command_writes(tree: Repo) -> None:
+    def seen(repo: Path) -> list[Any]:
+        files = sorted(
+            path.relative_to(repo) for path in repo.rglob("*") if ".git" not in path.parts[len(repo.parts) :]
+        )
+        status = subprocess.run(["git", "diff-files"], cwd=repo, check=True, capture_output=True, text=True)
+        index = subprocess.run(["git", "ls-files", "-s"], cwd=repo, check=True, capture_output=True, text=True)
+        return [[[str(path), (repo / path).lstat().st_mode] for path in files], status.stdout, index.stdout]
+
+    def work(kind: str) -> list[Any]:
+        fresh = _fresh_layers(tree)
+        with opened(tree, kind):
+            pass
+        tree.write("a.txt", "of the patch\n")
+        tree.write("src/new/four.py", "new\n")
+        (tree.path / "src" / "one.py").unlink()
+        shutil.rmtree(tree.path / "docs")
+        tree.write("docs", "now a file\n")
+        answers: list[Any] = []
+        with opened(tree, kind, "bbbbbb", fresh=fresh) as first, opened(tree, kind, "cccccc", fresh=fresh) as second:
+            answers.append(seen(first.repo))
+            (first.repo / "a.txt").write_text("by a command\n")
+            (first.repo / "src" / "new" / "four.py").unlink()
+            (first.repo / ".git" / "index").unlink()
+            answers.append(seen(second.repo))
+        with opened(tree, kind, "dddddd", fresh=fresh) as third:
+            answers += [seen(third.repo), (third.repo / "a.txt").read_text()]
+        fresh.close()
+        tree.git("checkout", "-q", ".")
+        tree.git("clean", "-fdq")
+        return answers
+
+    answers = [apart(lambda kind=kind: work(kind)) for kind in KINDS]  # type: ignore[misc]
+    assert answers[0] == answers[1]
+    assert answers[0][0] == answers[0][1] == answers[0][2]
+    assert answers[0][3] == "of the patch\n"
+
+
+def test_a_layer_that_is_changed_during_a_verification_is_noticed_at_its_end(tree: Repo) -> None:
+    def work() -> list[bool]:
+        fresh, sure = _fresh_layers(tree), []
+        store = open_store(project.open_project(tree.path))
+        for name in ("bbbbbb", "cccccc"):
+            with opened(tree, "auto", name, fresh=fresh):
+                sure.append(fresh.is_sure)
+        fresh.compare_again(store)
+        sure.append(fresh.is_sure)
+        with opened(tree, "auto", "dddddd", fresh=fresh):
+            (_layer() / "files" / "a.txt").write_text("damaged\n")
+        with pytest.raises(SandboxCreateFailed, match="outside of the verification"):
+            fresh.compare_again(store)
+        fresh.close()
+        with opened(tree, "auto", "eeeeee") as space:
+            sure.append((space.repo / "a.txt").read_text() == "content of a.txt\n")
+        return sure
+
+    assert apart(work) == [True, False, True, True]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fresh_workspace_gets_the_objects_that_head_lacks_and_no_others(tree: Repo, kind: str) -> None:
+    tree.write("src/deep/three.py", "of the patch\n")
+
+    def work() -> int:
+        fresh = _fresh_layers(tree)
+        with opened(tree, kind, fresh=fresh) as space:
+            git = ["git", "-C", os.fspath(space.repo)]
+            subprocess.run([*git, "rev-list", "--objects", "HEAD"], check=True, capture_output=True)
+            (pack,) = (space.repo / ".git" / "objects" / "pack").glob("*.idx")
+            names = subprocess.run(["git", "show-index"], stdin=pack.open(), check=True, capture_output=True).stdout
+        fresh.close()
+        return len(names.splitlines())
+
+    assert apart(work) == 5  # the commit, three folders and the file
 
 
 def test_a_layer_that_is_half_made_is_not_used_and_is_collected(tree: Repo) -> None:
@@ -482,7 +563,7 @@ def test_the_demo_removes_a_workspace_that_is_still_mounted() -> None:
             for name in ("lower", "upper", "work", "sandbox/kept/repo"):
                 (stage / name).mkdir(parents=True)
             assert overlay.enter() is None
-            overlay.mount(stage / "lower", stage / "upper", stage / "work", stage / "sandbox/kept/repo")
+            overlay.mount([stage / "lower"], stage / "upper", stage / "work", stage / "sandbox/kept/repo")
         return stage.exists()
 
     assert apart(played) is False

@@ -86,7 +86,7 @@ class CheckSandbox:
         trees = TreeBuilder(store, self.folders.scratch, objects)
         workspaces = WorkspaceFactory(name, home, trees, self.settings, wall, self.caller, root, base.commit)
         try:
-            with workspaces.open(base.tree, base.tree) as box:
+            with workspaces, workspaces.open(base.tree, base.tree) as box:
                 yield box, logs
         except (SecretLeak, SandboxEscape) as fault:
             stop = latch.make(

@@ -10,7 +10,7 @@ import errno
 import os
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,19 +66,18 @@ def enter() -> str | None:
     return None
 
 
-def mount(lower: Path, upper: Path, work: Path, target: Path) -> None:
-    """Mount `upper` over `lower` at `target`; raise OSError if the file systems do not allow all that is needed."""
+def mount(lower: Sequence[Path], upper: Path, work: Path, target: Path) -> None:
+    """Mount `upper` over `lower`, the topmost first; raise OSError if the file systems do not allow all it needs."""
     os.setxattr(upper, _NEEDED, b"")  # without such attributes the kernel silently mounts less
     os.removexattr(upper, _NEEDED)
     with contextlib.ExitStack() as stack:
         # Descriptors: a path may hold commas or colons, and commands can read these options.
-        layers = [os.open(path, _FOLDER) for path in (lower, upper, work)]
-        for descriptor in layers:
-            stack.callback(os.close, descriptor)
-        names = (
-            f"{name}=/proc/self/fd/{fd}" for name, fd in zip(("lowerdir", "upperdir", "workdir"), layers, strict=True)
-        )
-        options = ",".join((*names, _OPTIONS))
+        layers = []
+        for path in (*lower, upper, work):
+            layers.append(os.open(path, _FOLDER))
+            stack.callback(os.close, layers[-1])
+        *below, above, beside = (f"/proc/self/fd/{descriptor}" for descriptor in layers)
+        options = f"lowerdir={':'.join(below)},upperdir={above},workdir={beside},{_OPTIONS}"
         _call("mount", b"overlay", os.fsencode(target), b"overlay", 0, options.encode())
 
 
@@ -193,7 +192,7 @@ def try_in(folder: Path) -> str | None:
     (probe.lower / "old" / "file").write_text("lower")
     (probe.lower / "gone").write_text("lower")
     try:
-        mount(*probe)
+        mount([probe.lower], probe.upper, probe.work, probe.target)
     except OSError as fault:
         return f"the kernel refuses it here: {os.strerror(fault.errno or 0).lower()}"
     try:

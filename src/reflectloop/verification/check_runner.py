@@ -10,8 +10,8 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple, Self
 
 from pydantic import ValidationError
 
@@ -57,20 +57,32 @@ def installed_copies(paths: Iterable[str], sites: Sequence[Path], installed: Seq
     `installed` are environments that a set-up made in a sandbox: links in them are not followed, unlike in the user's.
     """
     boxed = [site for environment in installed for site in detect.installed_sites(environment)]
+    tops = {site: _names_in(site) for site in sites}
     known: dict[str, Copy] = {}
     for folder, module_path in _modules(paths):
         if folder not in known:
+            top = module_path.partition("/")[0]
             site = next((site for site in boxed if detect.contains_file(site, module_path)), None)
-            site = site or next((site for site in sites if (site / module_path).is_file()), None)
+            near = (site for site, names in tops.items() if top in names)
+            site = site or next((site for site in near if (site / module_path).is_file()), None)
             if site:
                 known[folder] = Copy(folder, module_path.removesuffix("/__init__.py").removesuffix(".py"), site)
     return list(known.values())
 
 
+def _names_in(site: Path) -> set[str]:
+    try:
+        return {path.name for path in site.iterdir()}
+    except OSError:
+        return set()  # Python finds no module there either
+
+
 def _modules(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield every top-level importable module: its folder, and its file relative to that folder."""
     for path in paths:
-        parts = PurePosixPath(path).parts
+        if not path.endswith(".py"):
+            continue
+        parts = path.split("/")
         folder = parts[0] if parts[0] in _ROOTS else "."
         relative = parts[1:] if folder != "." else parts
         if not relative or relative[0] in _NOT_THE_PROJECTS or len(relative) > _DEEPEST + 1:
@@ -147,6 +159,7 @@ class CheckRunner:
     made_from: dict[str, str] = field(default_factory=dict)  # by a tree made for one run, the tree it was made from
     _logs: int = 0
     _hashes: dict[tuple[Path, ...], str] = field(default_factory=dict)
+    _unsure: dict[str, CheckRun] = field(default_factory=dict)  # by key, to be cached when the layers are compared
     _runs: int = 0
     _ids: HiddenIds = field(default_factory=HiddenIds)
     # The tests of earlier runs in their order, by the check and what it was restricted to.
@@ -154,6 +167,16 @@ class CheckRunner:
 
     def __post_init__(self) -> None:
         self._tampering = TamperWatch(self.base_tree, self.ground.settings.verify.canaries, self.notes)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Cache what was run since the layers were compared, if they are as they were."""
+        if self._unsure and (kind is None or issubclass(kind, (Interrupted, KeyboardInterrupt))):
+            self.ground.layers.compare_again(self.ground.trees.store)
+            for key, ran in self._unsure.items():
+                self._write(key, ran)
 
     def on(
         self,
@@ -448,6 +471,8 @@ class CheckRunner:
         return os.path.normpath(self.ground.project.root / check.cwd / name) if "/" in name else name
 
     def _recall(self, key: str) -> CheckRun | None:
+        if key in self._unsure:
+            return self._unsure[key]._replace(remembered=True)
         try:
             fields = json.loads((self.memory / f"{key}.json").read_bytes())
             if not self._is_signed(key, fields):
@@ -466,6 +491,12 @@ class CheckRunner:
     def _remember(self, key: str, ran: CheckRun) -> None:
         if ran.result.type in _FLEETING:
             return
+        if self.ground.layers.is_sure:
+            self._write(key, ran)
+        else:
+            self._unsure[key] = ran
+
+    def _write(self, key: str, ran: CheckRun) -> None:
         self.memory.mkdir(parents=True, exist_ok=True)
         fields = {**ran._asdict(), "result": ran.result.model_dump(mode="json")}
         fields["ids"] = self._ids.key_mark

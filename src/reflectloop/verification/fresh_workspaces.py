@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from reflectloop.config import Config, WorkspaceConfig
 from reflectloop.errors import SecretLeak
@@ -18,6 +19,7 @@ from reflectloop.trust import signing
 from reflectloop.verification.strands import Strands
 from reflectloop.verification.tree_builder import TreeBuilder
 from reflectloop.workspace import checkout, workspace_registry
+from reflectloop.workspace.fresh_layers import FreshLayers
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.snapshot import Snapshot
 
@@ -53,6 +55,20 @@ class WorkspaceFactory:
     strands: Strands = field(default_factory=Strands)
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(_FIRST_NUMBER))
 
+    def __post_init__(self) -> None:
+        self.layers = FreshLayers(self.root)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Compare the layers once more if results depend on it, and release them."""
+        try:
+            if kind is None:
+                self.layers.compare_again(self.trees.store)
+        finally:
+            self.layers.close()
+
     @contextmanager
     def open(
         self, tree: str, base_tree: str, installed: Mapping[Path, Path] | None = None, *, for_setup: bool = False
@@ -78,8 +94,7 @@ class WorkspaceFactory:
                 installed=made,
                 mounted=self.wall.mounted,
                 bound=self.wall.by == "bubblewrap",
-                fresh=True,
-                layers_root=self.root,
+                fresh=self.layers,
             )
             limiter = limits.limiter_for(self.wall, space.folder.name, self.settings.box)
             box = Box.by(self.settings, space, self.caller, self.wall, limiter, self.strands.cancel)

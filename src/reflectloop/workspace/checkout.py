@@ -21,6 +21,7 @@ from reflectloop.system.git import Git, GitFailed
 from reflectloop.system.write_guard import WriteGuard, start_write_guard
 from reflectloop.workspace import layers, patch, secret_guard, traps, workspace_registry
 from reflectloop.workspace.carry import MODULES, CarryPlan, has_cache, link_packages, plan_carry
+from reflectloop.workspace.fresh_layers import FreshLayers
 from reflectloop.workspace.layers import LayerWithChanges, MountedLayer
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.record_tree import RecordedTree, Unrecordable, Within, changed_since, record_tree, time_mark
@@ -381,15 +382,13 @@ def create(
     installed: Mapping[Path, Path] | None = None,
     mounted: bool = False,
     bound: bool = False,
-    fresh: bool = False,
-    layers_root: Path | None = None,
+    fresh: FreshLayers | None = None,
 ) -> Workspace:
     """Create a workspace with the files of `snapshot`, from a warm one if there is any.
 
     `beside` are more folders of the user to carry, `installed` files that a set-up created; `mounted`: commands will
     see it at the project's path; `bound`: carried folders are mounted in it; `fresh`: do not reuse a workspace in
-    which a command has run, and let no name in it tell which program runs its commands; `layers_root`: the folder for
-    layers, if it is another than `root`.
+    which a command has run, let no name in it tell which program runs its commands, and use these layers.
     """
     folder = root / (workspace_registry.plain_name(name) if fresh else name)
     settings, made, base_tree = carry or WorkspaceConfig(), installed or {}, base_tree or snapshot.tree
@@ -401,7 +400,7 @@ def create(
     except GitFailed as fault:
         raise SandboxCreateFailed(f"git cannot read the base: {fault.stderr}", next_step="git fsck") from fault
     near = layers.open_layer(
-        project, store, snapshot.tree, root=layers_root or root, reader=git, settings=settings, thorough=fresh
+        project, store, snapshot.tree, root=fresh.root if fresh else root, reader=git, settings=settings, fresh=fresh
     )
     warm = None if fresh or near else workspace_registry.take_warm(project.folder, name, folder)
     engine_dir = warm.engine_dir if warm else workspace_registry.register(project.folder, name, folder)
@@ -413,7 +412,7 @@ def create(
     with _creating(root), files.room_for("the workspace", root):
         try:
             if not (warm and _take_over(space, warm.mark_ns, project.folder)):
-                _create_folders(space, snapshot.tree, near)
+                _create_folders(space, snapshot.tree, near, fresh)
             if fresh:
                 _own_objects(project, space, snapshot)
             _write_git(project, store, snapshot, space)
@@ -477,10 +476,10 @@ def _copy_in(space: Workspace, sources: Mapping[Path, Path]) -> None:
     space.copied = (*space.copied, *map(os.fspath, sources))
 
 
-def _create_folders(space: Workspace, tree: str, near: LayerWithChanges | None) -> None:
+def _create_folders(space: Workspace, tree: str, near: LayerWithChanges | None, fresh: FreshLayers | None) -> None:
     for part in (space.folder, space.repo, space.home, space.tmp, space.engine_dir / "objects"):
         part.mkdir(mode=0o700)
-    if near and _mount(space, MountedLayer(space.folder, space.engine_dir, near)):
+    if near and _mount(space, near, fresh):
         return
     space.identity = workspace_registry.identity(space.folder)
     # A checkout writes no objects; those it reads may be in a quarantine.
@@ -488,15 +487,18 @@ def _create_folders(space: Workspace, tree: str, near: LayerWithChanges | None) 
     checkout.run("read-tree", "-u", "--reset", tree)
 
 
-def _mount(space: Workspace, over: MountedLayer) -> bool:
+def _mount(space: Workspace, near: LayerWithChanges, fresh: FreshLayers | None) -> bool:
     """Mount a workspace over a layer; return False if the kernel refuses it here."""
     try:
+        thin = fresh.over(near.layer, space.tree, space.store, space.shared_objects) if fresh else None
+        over = MountedLayer(space.folder, space.engine_dir, near, thin)
         over.mount()
     except OSError:
-        over.layer.close()
+        near.layer.close()
         return False
     space.over, space.identity = over, workspace_registry.identity(space.folder)
-    space.lay_changes(over, space.tree)
+    if not fresh:
+        space.lay_changes(over, space.tree)
     return True
 
 
@@ -566,7 +568,7 @@ def _write_git(project: Project, store: Store, snapshot: Snapshot, space: Worksp
         copy_if_there(project.shallow, target / "shallow")
     else:
         (target / "refs" / "heads" / "main").write_text(snapshot.commit + "\n")
-    if space.over is None or space.over.layer.tree != snapshot.tree:  # else the layer has it
+    if space.over is None or not space.over.has_index(snapshot.tree):
         shutil.copy2(space.index, target / "index")
 
 

@@ -15,9 +15,9 @@ import os
 import shutil
 import stat
 import uuid
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from reflectloop.config import WorkspaceConfig
 from reflectloop.errors import NoSpace, SandboxCreateFailed
@@ -28,6 +28,9 @@ from reflectloop.workspace import workspace_registry
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.record_tree import time_mark
 from reflectloop.workspace.store import Store
+
+if TYPE_CHECKING:
+    from reflectloop.workspace.fresh_layers import FreshLayers
 
 _HOME = "layers-"  # in the folder for workspaces, with a hash of the project's path
 _ROOTS = "layer-roots.json"  # in the engine's cache: where this project has layers
@@ -70,6 +73,14 @@ class Layer:
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
+
+    def attach_again(self) -> Layer | None:
+        """Return the same layer with a lock of its own; None if nobody may use it any more."""
+        again = _attach(self.folder)
+        if again is not None and again.made_ns != self.made_ns:
+            again.close()
+            return None
+        return again
 
     def is_whole(self, store: Store, *, thorough: bool) -> bool:
         """Return True if the files are those of the tree; they are compared by git now and then, or if `thorough`."""
@@ -138,23 +149,59 @@ class LayerWithChanges(NamedTuple):
     names: list[bytes]
 
 
+class PartialFolder:
+    """A folder beside the layers that is removed when nobody holds its lock."""
+
+    def __init__(self, home: Path) -> None:
+        self.path = home / f"{_PART}{uuid.uuid4().hex}"
+        self.path.mkdir(mode=0o700)
+        self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fcntl.flock(self._lock, fcntl.LOCK_SH)
+
+    def release(self) -> None:
+        os.close(self._lock)
+
+    def remove(self) -> None:
+        self.release()
+        workspace_registry.delete_in_background(self.path)
+
+
+class ThinLayer(PartialFolder):
+    """The files by which a tree differs from a layer, as the kernel stores them, and the index of the tree."""
+
+    @property
+    def upper(self) -> Path:
+        return self.path / "upper"
+
+    @property
+    def index(self) -> Path:
+        return self.path / "index"
+
+
 def allow(settings: WorkspaceConfig) -> bool:
     """Let this process mount workspaces if it can; its threads can only if this was called before they started."""
     return settings.overlay != "off" and overlay.enter() is None
 
 
 def open_layer(
-    project: Project, store: Store, tree: str, *, root: Path, reader: Git, settings: WorkspaceConfig, thorough: bool
+    project: Project,
+    store: Store,
+    tree: str,
+    *,
+    root: Path,
+    reader: Git,
+    settings: WorkspaceConfig,
+    fresh: FreshLayers | None = None,
 ) -> LayerWithChanges | None:
     """Return a layer with `tree` or one near to it, laid out now if there is none; None if there can be none.
 
-    `reader` finds the objects of the tree.
+    `reader` finds the objects of the tree. For a fresh workspace it is one that was compared in this verification.
     """
     if not allow(settings):
         return None
     home = _home(project, root)
     try:
-        near = _find(home, store, tree, reader, thorough=thorough)
+        near = _find(home, store, tree, reader, fresh)
         if near is None:
             _remember(project, root)
             layer = _lay_out(home, store, tree, reader)
@@ -162,6 +209,8 @@ def open_layer(
             remove_unused(project.folder, project.root, settings.layers_mb * 10**6)
         if near:
             near.layer.mark_used()
+            if fresh:
+                fresh.note(near.layer)
     except (OSError, NoSpace, GitFailed):
         return None  # a workspace without a layer reports what is wrong, or works
     return near
@@ -194,7 +243,7 @@ def _identity(folder: Path) -> list[int]:
 # Finding -----------------------------------------------------------------------------------------------------------
 
 
-def _find(home: Path, store: Store, tree: str, reader: Git, *, thorough: bool) -> LayerWithChanges | None:
+def _find(home: Path, store: Store, tree: str, reader: Git, fresh: FreshLayers | None) -> LayerWithChanges | None:
     exact = _key(store, tree)
     like = f"*{exact.removeprefix(tree)}"
     recent = sorted(home.glob(like), key=_last_used, reverse=True)[:_TRIED]
@@ -204,7 +253,7 @@ def _find(home: Path, store: Store, tree: str, reader: Git, *, thorough: bool) -
             continue
         names = [] if layer.tree == tree else _differences(reader, layer.tree, tree)
         if names is not None and len(names) <= max(_FEW_CHANGES, layer.count // _SHARE):
-            if layer.is_whole(store, thorough=thorough):
+            if layer.is_whole(store, thorough=fresh is not None and not fresh.was_compared(layer)):
                 return LayerWithChanges(layer, names)
             layer.discard()
         layer.close()
@@ -255,13 +304,13 @@ def _lay_out(home: Path, store: Store, tree: str, reader: Git) -> Layer | None:
     home.mkdir(mode=0o700, exist_ok=True)
     if shutil.disk_usage(home).free < _SPARE * size:
         return None
-    part, target = home / f"{_PART}{uuid.uuid4().hex}", home / _key(store, tree)
-    part.mkdir(mode=0o700)
-    with _locked(part), on_failure(lambda: workspace_registry.delete_in_background(part)):
-        record = _fill(part, store, tree, reader, len(sizes), size)
-        files.write_atomic(part / _CHECKED, _boot())
-        files.write_atomic(part / _RECORD, json.dumps(record))
-        _put(part, target)
+    folder, target = PartialFolder(home), home / _key(store, tree)
+    with on_failure(folder.remove):
+        record = _fill(folder.path, store, tree, reader, len(sizes), size)
+        files.write_atomic(folder.path / _CHECKED, _boot())
+        files.write_atomic(folder.path / _RECORD, json.dumps(record))
+        _put(folder.path, target)
+    folder.release()
     return _attach(target)
 
 
@@ -292,26 +341,21 @@ def _put(part: Path, target: Path) -> None:
         workspace_registry.delete_in_background(part)
 
 
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_SH)
-        yield
-    finally:
-        os.close(lock)
-
-
 # Mounting ----------------------------------------------------------------------------------------------------------
 
 
 class MountedLayer:
     """A layer as a workspace sees it: below a folder with all that was changed in this workspace."""
 
-    def __init__(self, folder: Path, engine_dir: Path, near: LayerWithChanges) -> None:
+    def __init__(self, folder: Path, engine_dir: Path, near: LayerWithChanges, thin: ThinLayer | None = None) -> None:
         self.layer, self._repo, self._engine_dir = near.layer, folder / "repo", engine_dir
+        self._thin = thin
         self._number = 0
         self._touched = set(near.names)  # where the index may differ from the layer
+
+    def has_index(self, tree: str) -> bool:
+        """Return True if the files below the changes include the index of this tree."""
+        return self._thin is not None or self.layer.tree == tree
 
     @property
     def upper(self) -> Path:
@@ -328,6 +372,7 @@ class MountedLayer:
         if self._number:
             with overlay.alone():
                 before = overlay.detach(self._repo)
+            self._thin = None
         self._number += 1
         for path in (self.upper.parent, self.upper, self.upper.with_name("work")):
             path.mkdir(mode=0o700)
@@ -364,7 +409,8 @@ class MountedLayer:
         self._mount()
 
     def _mount(self) -> None:
-        overlay.mount(self.layer.files, self.upper, self.upper.with_name("work"), self._repo)
+        lower = [self._thin.upper, self.layer.files] if self._thin else [self.layer.files]
+        overlay.mount(lower, self.upper, self.upper.with_name("work"), self._repo)
         try:
             apart = self._repo.lstat().st_dev != (self._repo / ".git").lstat().st_dev
         except FileNotFoundError:
@@ -378,11 +424,12 @@ class MountedLayer:
         index = self._engine_dir / "index"
         if index.exists() or self.layer.is_closed:
             return
+        source = self._thin.index if self._thin else self.layer.index
         try:
-            os.link(self.layer.index, index)  # git replaces an index and never writes into one
+            os.link(source, index)  # git replaces an index and never writes into one
         except OSError:
             part = index.with_suffix(".part")
-            shutil.copy2(self.layer.index, part)
+            shutil.copy2(source, part)
             part.replace(index)
 
     def changed_names(self) -> list[bytes]:

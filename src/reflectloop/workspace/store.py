@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from reflectloop.errors import SandboxCreateFailed
 from reflectloop.system import beneath, files
-from reflectloop.system.git import Git
+from reflectloop.system.git import Git, GitFailed
 from reflectloop.workspace import generated_files
 from reflectloop.workspace.project import KEPT_OUT, LEFT_OUT, Project
 
@@ -110,10 +110,15 @@ def pack_objects(git: Git, project: Project, target: Path, scratch: Path, tree: 
         for name, content in _small_packs[key].items():
             (folder / name).write_bytes(content)
         return True
+    try:
+        wanted = _unknown_objects(git, head, tree, commit) if head else git.run("rev-list", *_ALL_OF, commit, tree)
+    except GitFailed:
+        return False
+    if not wanted:
+        return True
     scratch.mkdir()
-    wanted = f"{tree}\n{commit}\n" + (f"^{head}\n" if head else "")
-    options = ("--revs", "--quiet", "--window=0", "--compression=1", os.fspath(scratch / "pack"))
-    done = git.attempt("pack-objects", *options, stdin=wanted.encode()).code == 0
+    options = ("--quiet", "--window=0", "--compression=1", os.fspath(scratch / "pack"))
+    done = git.attempt("pack-objects", *options, stdin=wanted).code == 0
     made = list(scratch.iterdir())
     if done and sum(path.stat().st_size for path in made) < _SMALL_PACK:
         _small_packs[key] = {path.name: path.read_bytes() for path in made}
@@ -123,6 +128,18 @@ def pack_objects(git: Git, project: Project, target: Path, scratch: Path, tree: 
     return done
 
 
+def _unknown_objects(git: Git, head: str, tree: str, commit: str) -> bytes:
+    """Return the names of the objects of a tree and a commit that HEAD lacks, without a look at what it has."""
+    names = git.run("rev-list", *_ALL_OF, commit, f"^{head}").splitlines() if commit != head else []
+    rows = git.run("diff-tree", "-r", "-t", "-z", "--raw", "--no-renames", "--no-abbrev", commit, tree).split(b"\0")
+    if rows[0]:
+        names.append(tree.encode())
+    after = (row.split()[1:4:2] for row in rows[:-1:2])
+    names += [name for mode, name in after if mode not in (b"000000", b"160000")]
+    return b"".join(name + b"\n" for name in names)
+
+
+_ALL_OF = ("--objects", "--no-object-names")
 _SMALL_PACK = 1 << 20
 _small_packs: dict[tuple[object, ...], dict[str, bytes]] = {}  # a verification makes several workspaces of a tree
 

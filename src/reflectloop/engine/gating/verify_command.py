@@ -470,7 +470,8 @@ def judge(
         editable_installs.refuse_editable_installs(
             stage.project.root, stage.caller, [Path(name) for name in stage.settings.workspace.carry]
         )
-    return sealed.judge()
+    with ground, runs:
+        return sealed.judge()
 
 
 def _refuse_tracked(stage: SealedEnvironment, case: VerificationInput) -> set[str]:
@@ -485,9 +486,8 @@ def _refuse_tracked(stage: SealedEnvironment, case: VerificationInput) -> set[st
 
 def _expected_runs(trees: TreeBuilder, case: VerificationInput) -> int:
     """Return about how many runs a verification takes: base and patch, the patch's own tests, proof of a fix."""
-    before = trees.listing(case.base)
-    changed = (path for path, entry in trees.listing(case.head).items() if before.get(path) != entry)
-    has_tests = any(protected.is_test(path) for path in changed)
+    changed = (entry for entry in trees.changed_entries(case.base, case.head) if not entry.is_gone)
+    has_tests = any(protected.is_test(entry.path) for entry in changed)
     tests = sum(check.kind == "test" for check in case.checks)
     own = 2 * tests if has_tests else 0
     again = 3 if case.track is Track.FIX and tests else 0  # red twice, green once

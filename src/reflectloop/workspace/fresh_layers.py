@@ -1,0 +1,96 @@
+"""What one verification does once for all its fresh workspaces of a tree, where they stand on layers.
+
+A layer is compared with its tree before the first workspace stands on it, and once more at the end: the kernel's change
+times tell of every change in between. The files by which a tree differs from its layer are a second, thin layer.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from reflectloop.errors import SandboxCreateFailed
+from reflectloop.system import overlay
+from reflectloop.system.undo import on_failure
+from reflectloop.workspace.layers import Layer, ThinLayer
+from reflectloop.workspace.store import Store
+
+_Key = tuple[Path, int]  # of a layer: the same folder may hold another one later
+
+
+@dataclass
+class FreshLayers:
+    """The layers of one verification. `root` is the folder for layers."""
+
+    root: Path
+    _compared: dict[_Key, Layer] = field(default_factory=dict)  # locked, so that they can be compared again
+    _used_again: set[_Key] = field(default_factory=set)
+    _thin: dict[tuple[_Key, str], ThinLayer] = field(default_factory=dict)  # by layer and tree
+
+    @property
+    def is_sure(self) -> bool:
+        """Return True if each layer was compared before the last workspace that stood on it was made."""
+        return not self._used_again
+
+    def was_compared(self, layer: Layer) -> bool:
+        return _key(layer) in self._compared
+
+    def note(self, layer: Layer) -> None:
+        """Note that a workspace will stand on a layer, which was compared now or before."""
+        if self.was_compared(layer):
+            self._used_again.add(_key(layer))
+        elif (again := layer.attach_again()) is not None:
+            self._compared[_key(layer)] = again
+
+    def over(self, layer: Layer, tree: str, store: Store, objects: Path | None) -> ThinLayer | None:
+        """Return the files by which a tree differs from a layer, laid out before its first workspace is made."""
+        if layer.tree == tree:
+            return None
+        key = (_key(layer), tree)
+        if key not in self._thin:
+            self._thin[key] = _lay_out(layer, tree, store, objects)
+        return self._thin[key]
+
+    def compare_again(self, store: Store) -> None:
+        """Raise SandboxCreateFailed if a layer was changed after the first workspace stood on it."""
+        for key in sorted(self._used_again):
+            layer = self._compared[key]
+            if not layer.is_whole(store, thorough=True):
+                layer.discard()
+                raise SandboxCreateFailed(
+                    f"something outside of the verification changed files in {layer.files}, which its commands read",
+                    next_step="start again: these files are then laid out again",
+                )
+            self._used_again.discard(key)
+
+    def close(self) -> None:
+        """Release the layers, and remove the thin ones."""
+        for layer in self._compared.values():
+            layer.close()
+        for thin in self._thin.values():
+            thin.remove()
+        self._compared, self._thin = {}, {}
+
+
+def _key(layer: Layer) -> _Key:
+    return layer.folder, layer.made_ns
+
+
+def _lay_out(layer: Layer, tree: str, store: Store, objects: Path | None) -> ThinLayer:
+    thin = ThinLayer(layer.folder.parent)
+    with on_failure(thin.remove):
+        files, work = thin.path / "files", thin.path / "work"
+        for path in (thin.upper, work, files):
+            path.mkdir(mode=0o755)
+        os.link(layer.index, thin.index)  # git replaces an index and never writes into one
+        overlay.mount([layer.files], thin.upper, work, files)
+        try:
+            writer = store.git(work_tree=files, index=thin.index, objects=objects)
+            writer.run("read-tree", "-m", "-u", layer.tree, tree)
+        finally:
+            with overlay.alone():
+                overlay.unmount(files)
+        (thin.upper / ".git").mkdir(mode=0o755, exist_ok=True)
+        os.link(thin.index, thin.upper / ".git" / "index")
+    return thin
