@@ -92,3 +92,24 @@ def test_a_strand_knows_what_is_known_where_it_begins_and_runs_its_own_parts_in_
         _KNOWN.reset(token)
     assert inner[0] == inner[1][0] == "protected"
     assert inner[1][1] != threading.get_ident()
+
+
+@pytest.mark.parametrize("width", [1, 2])
+def test_a_quiet_part_takes_place_while_commands_run(width: int) -> None:
+    strands, looked, order = Strands(width=width), threading.Event(), []
+
+    def part(name: str) -> str:
+        with strands.aside():
+            assert looked.wait(_WAIT_S)
+        order.append(name)
+        return name
+
+    def look() -> None:
+        looked.set()
+        order.append("quiet")
+
+    assert strands.beside(lambda: part("a"), lambda: part("b"), quiet=look) == ("a", "b")
+    assert order[0] == "quiet"
+    assert sorted(order[1:]) == ["a", "b"]
+    with pytest.raises(ZeroDivisionError):
+        strands.beside(lambda: None, lambda: None, quiet=lambda: 1 / 0)

@@ -17,6 +17,7 @@ class QuickVerification(SealedVerification):
         """Run the chosen tests on base and on the patch, sealed, and return a provisional verdict."""
         self.runs.judging = JudgingFiles(tuple(self.case.protect), tuple(self.case.lifted))
         self._lay_out()
+        self.findings = self._text_findings
         tests = [check for check in self.case.checks if check.kind == "test"]
         trees = self.runs.ground.trees
         choice = test_selection.choose(trees, self.with_tests, self.laid.changes)

@@ -35,7 +35,7 @@ from reflectloop.verification.intended import RunEvidence
 from reflectloop.verification.patch_text import look
 from reflectloop.verification.plan_checks import PlanChecks
 from reflectloop.verification.probing import ProbeInput, ProbeReport, SuiteOutcomes
-from reflectloop.verification.result import FINDING_KINDS, DetectedCheck, VerificationResult
+from reflectloop.verification.result import FINDING_KINDS, DetectedCheck, TamperFinding, VerificationResult
 from reflectloop.verification.run_extras import RunExtras
 from reflectloop.verification.seal import JudgingFiles
 from reflectloop.verification.sealed_trees import VerificationInput, lay_out
@@ -101,6 +101,7 @@ class SealedVerification:
         same = [ran for ran in before.values() if ran.tree in (self.tree, self.with_tests) and not ran.remembered]
         self._ran_now |= bool(same)  # the change leaves alone all that the checks of base read
         checks = self._suite(before)
+        self.findings = self._text_findings
         patch_tests = self._own_tests(checks)
         checks = self._explained(checks, patch_tests)
         asked = PlanChecks(
@@ -173,7 +174,10 @@ class SealedVerification:
     def _lay_out(self) -> None:
         self.laid = lay_out(self.runs.ground.trees, self.case)
         self.tree, self.with_tests = self.laid.tree, self.laid.with_tests
-        self.findings = look(self.runs.ground, self.case, self.laid)
+
+    @functools.cached_property
+    def _text_findings(self) -> list[TamperFinding]:
+        return look(self.runs.ground, self.case, self.laid)
 
     # (a) No test that passed on base may fail or vanish -------------------------------------------------------
 
@@ -191,7 +195,10 @@ class SealedVerification:
         return [self._left_out_if_useless(item) for item in judged] if answered else judged
 
     def _sealed_runs(self, checks: Sequence[DetectedCheck], before: Mapping[str, CheckRun]) -> dict[str, CheckRun]:
-        """Run the checks on the patch and, at the same time if there are cores for it, its second run for the probe."""
+        """Run the checks on the patch and, at the same time if there are cores for it, its second run for the probe.
+
+        The text of the patch is read meanwhile.
+        """
 
         def run() -> dict[str, CheckRun]:
             return self._run(self.tree, checks, "on base + patch, sealed")
@@ -207,7 +214,7 @@ class SealedVerification:
         if not suites or not self.runs.ground.strands.has_room:
             return run()
         after, self._early = self.runs.ground.strands.beside(
-            run, lambda: probing.run_early(self._probe_input(), suites)
+            run, lambda: probing.run_early(self._probe_input(), suites), quiet=lambda: self._text_findings
         )
         return after
 

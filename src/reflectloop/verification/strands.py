@@ -40,16 +40,24 @@ class Strands:
         """Return True if two parts would run at the same time now."""
         return self.width > 1 and not self.cancel
 
-    def beside(self, first: Callable[[], First], second: Callable[[], Second]) -> tuple[First, Second]:
-        """Run two parts that do not depend on each other, and return both results; parts of a strand run in order."""
+    def beside(
+        self, first: Callable[[], First], second: Callable[[], Second], quiet: Callable[[], object] = lambda: None
+    ) -> tuple[First, Second]:
+        """Run parts that do not depend on each other, and return both results; parts of a strand run in order.
+
+        `quiet` is a third part, which runs no commands.
+        """
         if not self.has_room:
+            quiet()
             return first(), second()
         self.cancel = Cancel()
         try:
-            with ThreadPoolExecutor(1, thread_name_prefix="strand") as pool, on_failure(self.cancel.set):
+            with ThreadPoolExecutor(2, thread_name_prefix="strand") as pool, on_failure(self.cancel.set):
                 with self._turn:
                     other = pool.submit(copy_context().run, self._in_turn, second)
+                    third = pool.submit(copy_context().run, self._in_turn, quiet)
                     result = first()  # in this thread, which signals interrupt
+                third.result()
                 return result, other.result()
         finally:
             self.cancel.close()
