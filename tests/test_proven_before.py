@@ -76,3 +76,25 @@ def test_a_refused_change_runs_again(sums: Sums) -> None:
 
     assert sums.verify()["data"]["outcome"] == sums.verify()["data"]["outcome"] == "REFUSED"
     assert len(sums.ran()) == 2
+
+
+def test_detected_checks_are_remembered_by_the_tree_and_believed_only_if_they_are_signed(sums: Sums) -> None:
+    sums.git("rm", "-q", "--cached", "reflectloop.toml")
+    (sums.path / "reflectloop.toml").unlink()
+    sums.write("test_sums.py", "import unittest, sums\n\nclass Sums(unittest.TestCase):\n    def test_it(self):\n")
+    with (sums.path / "test_sums.py").open("a") as file:
+        file.write("        self.assertEqual(sums.add(1, 2), 3)\n")
+    sums.commit("tests")
+    sums.write("sums.py", "def add(a, b):\n    return b - -a\n")
+    first = sums.verify()["data"]["checks"]
+    (kept,) = (sums.path / ".reflectloop" / "cache" / "verify").glob("checks-*.json")
+    content, before = kept.read_text(), kept.stat().st_mtime_ns
+
+    sums.write("sums.py", "def add(a, b):\n    return a - b\n")
+    answer = sums.verify()["data"]
+    assert [answer["outcome"], kept.stat().st_mtime_ns] == ["REFUSED", before]
+    assert [check["name"] for check in answer["checks"]] == [check["name"] for check in first]
+
+    kept.write_text(content.replace('"checks": [[', '"checks": [], "others": [['))
+    assert sums.verify("--fresh")["data"]["outcome"] == "REFUSED"
+    assert kept.read_text() == content

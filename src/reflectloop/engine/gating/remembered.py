@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Callable, Sequence
@@ -10,11 +11,12 @@ from typing import Any, NamedTuple
 
 import reflectloop
 from reflectloop.errors import ReflectloopError
-from reflectloop.system import tree_walk
+from reflectloop.system import files, tree_walk
 from reflectloop.terms import OutcomeWord
 from reflectloop.trust import signing
 from reflectloop.verification import evidence
 from reflectloop.verification.evidence import RECEIPT, SignatureState
+from reflectloop.verification.result import DetectedCheck
 from reflectloop.workspace.folders import Folders
 
 CONDITIONS = "conditions"  # in a receipt: the hash of all that the verdict depends on, besides the trees
@@ -32,6 +34,7 @@ class ProvenBefore(NamedTuple):
     envelope: dict[str, Any]
 
 
+@functools.cache
 def program() -> list[str]:
     """Return the files of this engine with their times: another engine may judge differently."""
     folder = Path(reflectloop.__file__).parent
@@ -44,6 +47,24 @@ def program() -> list[str]:
             if entry.is_file(follow_symlinks=False)
         ]
     return [reflectloop.__version__, *sorted(listed)]
+
+
+def checks(folders: Folders, tree: str, detect: Callable[[], list[DetectedCheck]]) -> list[DetectedCheck]:
+    """Return the checks that this engine detects in a tree; they are looked for once, since a tree never changes."""
+    key, user_key = hashed([program(), tree]), None if signing.lies_in(folders.root) else signing.key()
+    path = folders.own / "cache" / "verify" / f"checks-{key}.json"
+    before = read_json(path)
+
+    def signature(rows: object) -> str:
+        return user_key.sign("checks", evidence.canonical([key, rows])) if user_key else ""
+
+    if user_key and signing.matches(str(before.get("mac")), signature(before.get("checks"))):
+        return [DetectedCheck(*row)._replace(command=tuple(row[3])) for row in before["checks"]]
+    detected = detect()
+    rows = [[*check] for check in detected]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files.write_atomic(path, json.dumps({"checks": rows, "mac": signature(rows)}), mode=0o600)
+    return detected
 
 
 def hashed(conditions: Sequence[object]) -> str:

@@ -24,7 +24,6 @@ from reflectloop.plan.model import Plan
 from reflectloop.state import events, journal
 from reflectloop.system.process import Cancel
 from reflectloop.terms import Decision, Track
-from reflectloop.verification import detect
 from reflectloop.verification.result import ChangedFile, DetectedCheck
 from reflectloop.verification.tree_builder import TreeBuilder
 from reflectloop.verification.verdict import Verdict
@@ -152,8 +151,7 @@ class _Verification:
             run.observer,
         )
         base, head = run.workspace.base_tree, run.workspace.tree
-        tree = verifying.seen_by_detector(self._trees, base)
-        detected = detect.known_checks(settings, tree)
+        detected = verifying.checks_of_tree(settings, run.folders, self._trees, base)
         case = VerificationInput(
             base,
             head,

@@ -351,7 +351,7 @@ class Verification:
 
     def _checks(self, base: str) -> list[DetectedCheck]:
         if base not in self._detected:
-            self._detected[base] = detect.known_checks(self.config, seen_by_detector(self.trees, base))
+            self._detected[base] = checks_of_tree(self.config, self.folders, self.trees, base)
         checks = self._detected[base]
         wanted = self.request.only
         unknown = [name for name in wanted if name not in {check.name for check in checks}]
@@ -540,8 +540,14 @@ def _surroundings(
     return environment_key.hashed(words, stage.caller, plan.sources, installed)
 
 
-def seen_by_detector(trees: TreeBuilder, tree: str) -> detect.ProjectFiles:
-    return detect.ProjectFiles(trees.listing(tree), lambda path: trees.read(tree, path))
+def checks_of_tree(settings: config.Config, folders: Folders, trees: TreeBuilder, tree: str) -> list[DetectedCheck]:
+    """Return the checks of a project whose files are those of a tree."""
+
+    def look() -> list[DetectedCheck]:
+        tree_files = detect.ProjectFiles(trees.listing(tree), lambda path: trees.read(tree, path))
+        return detect.known_checks(settings, tree_files)
+
+    return look() if settings.verify.checks else remembered.checks(folders, tree, look)
 
 
 def detected(start: Path, caller: Mapping[str, str]) -> list[DetectedCheck]:
