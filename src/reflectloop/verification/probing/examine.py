@@ -105,30 +105,52 @@ def examine(case: ProbeInput) -> ProbeReport:
     early = case.early.get(LANGUAGE)
     change = early.change if early else changed_functions(case)
     report = begun(case, change, _SWITCHES)
-    sabotaged = ProbeReport()
+    sabotaged, others = ProbeReport(), NeighbourReport()
 
     def break_functions() -> None:
-        if case.settings.sabotage and case.is_fix and change.functions:
-            _find_unproven(case, suites, change, sabotaged)
+        _find_unproven(case, suites, change, sabotaged)
 
-    def probe_suites() -> None:
-        for suite in suites if case.records(change) else ():
-            run = early.runs.get(suite.check.name) if early else None
-            repeat = functools.partial(_outcome_probe, case, suite.check)
-            probe_suite(case, surroundings(case, suite), run, repeat, report)
+    def replay() -> None:
+        for repeat in _record_suites(case, suites, early, report) if case.records(change) else ():
+            repeat()
 
-    before = len(report.notes)
-    case.runs.ground.strands.beside(break_functions, probe_suites)
+    def break_and_try_others() -> None:
+        break_functions()
+        _try_others(case, suites, report, others)
+
+    before, strands = len(report.notes), case.runs.ground.strands
+    if early and case.records(change) and all(suite.check.name in early.runs for suite in suites):
+        repeats = _record_suites(case, suites, early, report)
+        strands.beside(break_and_try_others, lambda: [repeat() for repeat in repeats])
+    else:
+        strands.beside(break_functions, replay)
+        _try_others(case, suites, report, others)
     report.notes[before:before] = sabotaged.notes
     report.independent |= sabotaged.independent
     report.unproven |= sabotaged.unproven
     if case.records(change):
         if case.settings.replay and change.functions:
             report.notes.append(summary(change.functions, report.probed, report.reasons, OUTSIDE))
-        if case.settings.neighbours and (report.recording.calls or report.recording.paths):
-            _probe_neighbours(case, suites, report)
+        if case.settings.neighbours and _has_calls(report):
+            _add_neighbours(others, report)
         _ask_about_reached(report)
     return report
+
+
+def _record_suites(
+    case: ProbeInput, suites: Sequence[SuiteOutcomes], early: EarlyRuns | None, report: ProbeReport
+) -> list[Callable[[], None]]:
+    """Record the calls of all suites, and return functions that repeat them."""
+    repeats = []
+    for suite in suites:
+        run = early.runs.get(suite.check.name) if early else None
+        repeat = functools.partial(_outcome_probe, case, suite.check)
+        repeats.append(record_suite(case, surroundings(case, suite), run, repeat, report))
+    return repeats
+
+
+def _has_calls(report: ProbeReport) -> bool:
+    return bool(report.recording.calls or report.recording.paths)
 
 
 def begun(case: ProbeInput, change: ChangeReport, switches: Sequence[str]) -> ProbeReport:
@@ -174,14 +196,17 @@ def _other_sources(case: ProbeInput) -> dict[str, bytes]:
     return {path: contents[trees.listing(case.tree)[path].blob] for path in paths}
 
 
-def probe_suite(
+def record_suite(
     case: ProbeInput,
     second: SurroundingsProbe,
     early: RecordedRun | None,
     repeat: Callable[[Recording], OutcomeProbe],
     report: ProbeReport,
-) -> None:
-    """Run a suite's tests once more with a recorder, if it was not done, then repeat the calls that it recorded."""
+) -> Callable[[], None]:
+    """Run a suite's tests once more with a recorder, if it was not done.
+
+    Return a function that repeats the calls that were recorded.
+    """
     seen = second.record(report.functions, early)
     if case.settings.second_run:
         report.findings += seen.findings
@@ -198,13 +223,17 @@ def probe_suite(
     )
     report.reasons.update(new.reasons)
     report.findings += reads_of_tests(new.reads)
-    if not case.settings.replay or not new.calls:
-        return
-    probe = repeat(new)
-    probe.examine()
-    report.findings += probe.findings
-    report.probed |= probe.probed
-    report.reasons.update(probe.left_out)
+
+    def replay() -> None:
+        if not case.settings.replay or not new.calls:
+            return
+        probe = repeat(new)
+        probe.examine()
+        report.findings += probe.findings
+        report.probed |= probe.probed
+        report.reasons.update(probe.left_out)
+
+    return replay
 
 
 def _outcome_probe(case: ProbeInput, check: DetectedCheck, recording: Recording) -> OutcomeProbe:
@@ -242,15 +271,21 @@ def settle(findings: Sequence[TamperFinding], report: ProbeReport) -> list[Tampe
     ]
 
 
-def _probe_neighbours(case: ProbeInput, suites: Sequence[SuiteOutcomes], report: ProbeReport) -> None:
-    probe = NeighbourProbe(
+def _try_others(case: ProbeInput, suites: Sequence[SuiteOutcomes], report: ProbeReport, probe: NeighbourReport) -> None:
+    """Run base and patch on other inputs than those of the tests, if any call was recorded."""
+    if not case.settings.neighbours or not _has_calls(report):
+        return
+    NeighbourProbe(
         case.runs, case.base, case.tree, report.recording, case.changes, case.note, is_fix=case.is_fix
-    ).examine()
+    ).examine(probe)
     direct = [function for function in report.functions if function.direct]
     missing = [function for function in direct if function not in probe.probed or not probe.changed]
     for suite in suites:
         missing = [function for function in missing if function not in probe.by_caller]
         _probe_callers(case, suite, report, probe, missing)
+
+
+def _add_neighbours(probe: NeighbourReport, report: ProbeReport) -> None:
     left_out = report.add_neighbours(probe)
     text = summary(report.functions, probe.probed, left_out, NEAR)
     by_caller = [f"{function.qualname} by {caller}" for function, caller in probe.by_caller.items()]
@@ -336,6 +371,8 @@ def _find_unproven(
     case: ProbeInput, suites: Sequence[SuiteOutcomes], change: ChangeReport, report: ProbeReport
 ) -> None:
     """Find tests that turned green and still pass when every changed function fails."""
+    if not (case.settings.sabotage and case.is_fix and change.functions):
+        return
     other_files = [item.path for item in case.changes if _is_other_product(item.path)]
     if change.unread or other_files:
         return  # the test may depend on what is no function

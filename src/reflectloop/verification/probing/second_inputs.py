@@ -77,9 +77,9 @@ class NeighbourProbe:
     is_fix: bool = False
     _endings: ClassVar[tuple[str, ...]] = (".py",)
 
-    def examine(self) -> NeighbourReport:
-        """Run neighbours of the recorded inputs on base and patch, and judge the answers."""
-        report = NeighbourReport()
+    def examine(self, report: NeighbourReport | None = None) -> NeighbourReport:
+        """Run neighbours of the recorded inputs on base and patch, and judge the answers in a report."""
+        report = NeighbourReport() if report is None else report
         functions = self._functions(report)
         if not functions:
             return report

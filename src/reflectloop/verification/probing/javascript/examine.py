@@ -69,7 +69,7 @@ def examine(case: ProbeInput) -> ProbeReport:
         for suite in suites:
             run = early.runs.get(suite.check.name) if early else None
             means = _SuiteMeans(case, suite, report.functions)
-            python.probe_suite(case, surroundings(case, suite), run, means.outcome_probe, report)
+            python.record_suite(case, surroundings(case, suite), run, means.outcome_probe, report)()
         if case.settings.replay and change.functions:
             report.notes.append(python.summary(change.functions, report.probed, report.reasons, python.OUTSIDE))
         if case.settings.neighbours and report.recording.calls:
