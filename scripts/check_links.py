@@ -1,4 +1,4 @@
-"""Finds dead links in the Markdown files: relative paths and anchors. Addresses of the network are not visited."""
+"""Finds dead links: paths and anchors in Markdown files, pages that messages name. The network is not visited."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ _CODE = re.compile(r"`[^`]*`")
 _LINK = re.compile(r"!?\[[^\]]*\]\(\s*<?([^)>\s]+)>?(?:\s+\"[^\"]*\")?\s*\)|(?:src|href)=\"([^\"]+)\"")
 _HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*#*$")
 _ANCHOR = re.compile(r"<a (?:id|name)=\"([^\"]+)\"")
+_PAGE = re.compile(r"\bdocs/[\w-]+\.md\b")
 _SCHEME = re.compile(r"^[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 
 
@@ -75,13 +76,23 @@ def dead_links(page: Path, root: Path) -> Iterator[DeadLink]:
                 yield DeadLink(place, number, target, f"{file.relative_to(root)} has no such heading")
 
 
-def pages(root: Path) -> list[Path]:
-    return sorted(path for path in root.rglob("*.md") if not _SKIPPED & set(path.relative_to(root).parts))
+def unknown_pages(source: Path, root: Path) -> Iterator[DeadLink]:
+    """Yield the pages of docs that a source or a file of messages names, and that do not exist."""
+    for number, line in enumerate(source.read_text().splitlines(), 1):
+        for name in _PAGE.findall(line):
+            if not (root / name).exists():
+                yield DeadLink(source.relative_to(root), number, name, "there is no such page")
+
+
+def files(root: Path, *patterns: str) -> list[Path]:
+    found = (path for pattern in patterns for path in root.rglob(pattern))
+    return sorted(path for path in found if not _SKIPPED & set(path.relative_to(root).parts))
 
 
 def main() -> int:
     root = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else ROOT
-    dead = [link for page in pages(root) for link in dead_links(page, root)]
+    dead = [link for page in files(root, "*.md") for link in dead_links(page, root)]
+    dead += [link for source in files(root / "src", "*.py", "*.toml") for link in unknown_pages(source, root)]
     for link in dead:
         print(link, file=sys.stderr)
     return 1 if dead else 0

@@ -132,6 +132,8 @@ def test_dead_links_are_found_with_their_place(tmp_path: Path) -> None:
         "```\n[in a block](nowhere.md)\n```\n`[in code](nowhere.md)`\n"
         "[gone](docs/c.md) [no heading](docs/b.md#thrice)\n[here](#none) [out](../x.md)\n"
     )
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "messages.py").write_text('A = "see docs/b.md"\nB = "see docs/moved.md"\n')
     done = check_links(tmp_path)
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
@@ -139,6 +141,7 @@ def test_dead_links_are_found_with_their_place(tmp_path: Path) -> None:
         "a.md:6: docs/b.md#thrice: docs/b.md has no such heading",
         "a.md:7: #none: a.md has no such heading",
         "a.md:7: ../x.md: there is no such file",
+        "src/messages.py:2: docs/moved.md: there is no such page",
     ]
 
 

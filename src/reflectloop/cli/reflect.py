@@ -29,7 +29,7 @@ _FILE = click.Path(path_type=Path)
     type=_FILE,
     required=True,
     metavar="FILE",
-    help="The requirements: a file of requirements (docs/reflect_command.md), or a contract.",
+    help="The requirements: a file of requirements (docs/reflection.md), or a contract.",
 )
 @click.option("--agent", default="executor", show_default=True, help="The role that made the output.")
 @click.option("--step", help="The step that made the output.")

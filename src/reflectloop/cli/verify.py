@@ -138,7 +138,7 @@ def verify(
     type=_FILE,
     required=True,
     metavar="FILE",
-    help="What the change claims to be (schemas/contract.json).",
+    help="What the change claims to be (docs/gates.md).",
 )
 @_change_options
 @click.option(

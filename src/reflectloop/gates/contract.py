@@ -157,7 +157,7 @@ def parse_contract(fields: object, place: str) -> ContractReading:
     Malformed fields are reported; an unknown track or role is an error, as nothing can be checked.
     """
     if not isinstance(fields, dict):
-        raise InvalidInput(f"{place}: a contract is a mapping of fields", next_step="see schemas/contract.json")
+        raise InvalidInput(f"{place}: a contract is a mapping of fields", next_step="see docs/gates.md")
     tracks = ", ".join(Track)
     if fields.get("track") not in list(Track):
         what = f"{fields['track']!r} is no track" if "track" in fields else "it names no track"

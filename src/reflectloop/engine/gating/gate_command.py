@@ -97,7 +97,7 @@ def read_contract(path: Path) -> ContractReading:
 
 
 def _no_contract(path: Path, fault: Fault) -> InvalidInput:
-    return InvalidInput(f"{path} is no contract: {fault}", next_step="see schemas/contract.json")
+    return InvalidInput(f"{path} is no contract: {fault}", next_step="see docs/gates.md")
 
 
 def _read(path: Path, what: str) -> bytes:
