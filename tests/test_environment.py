@@ -285,7 +285,10 @@ def test_a_link_out_of_the_project_that_is_no_environment_is_not_carried(package
     assert any(".venv leads to no folder of installed packages" in warning for warning in answer.envelope["warnings"])
 
 
-CACHING = "echo x > node_modules/.cache/a || (mkdir -p node_modules/.cache/b && echo x > node_modules/.cache/b/c)"
+CACHING = (
+    "echo x > node_modules/.cache/a || (mkdir -p node_modules/.cache/b && echo x > node_modules/.cache/b/c); "
+    "test ! -e node_modules/.vite/old && mkdir -p node_modules/.vite && echo x > node_modules/.vite/a"
+)
 READS = "node_modules/.bin/our-tool && cat node_modules/@scope/part/own.txt node_modules/package/own.txt"
 
 
@@ -306,6 +309,7 @@ def test_checks_can_write_caches_into_node_modules_and_the_users_stay_as_they_ar
     for link, target in ((".bin/our-tool", "../tool/cli"), ("@scope/part", "../../part")):
         (package.path / "node_modules" / link).parent.mkdir(exist_ok=True)
         (package.path / "node_modules" / link).symlink_to(target)
+    package.write("node_modules/.vite/old", "x\n")
     if has_cache:
         package.write("node_modules/.cache/old", "x\n")
     package.write("note.txt", "changed\n")

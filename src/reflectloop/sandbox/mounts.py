@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from reflectloop.sandbox import toolchains
-from reflectloop.workspace.carry import CACHE, MODULES, has_cache
+from reflectloop.workspace.carry import CACHES, MODULES, has_cache
 from reflectloop.workspace.checkout import OBJECTS_INSIDE, Workspace
 
 TEMP = Path("/tmp")  # noqa: S108 - inside; each workspace has its own
@@ -144,7 +144,9 @@ def linked_environments(space: Workspace, home: Path) -> list[Path]:
 def caches(space: Workspace) -> dict[Path, Path]:
     """Return the cache folders in read-only node_modules, relative to the project, with their sources."""
     modules = {path: source for path, source in space.carried.items() if path.name == MODULES and has_cache(source)}
-    return {path / CACHE: source / CACHE for path, source in modules.items()}
+    return {
+        path / name: source / name for path, source in modules.items() for name in CACHES if has_cache(source, name)
+    }
 
 
 def _home(caller: Mapping[str, str], root: Path) -> Path:

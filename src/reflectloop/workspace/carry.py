@@ -25,6 +25,7 @@ from reflectloop.workspace.project import Project
 ENVIRONMENTS = (".venv", "venv")
 MODULES, CACHE = "node_modules", ".cache"
 _PACKAGES = ".packages"  # in node_modules, if that is a folder of links
+CACHES = (CACHE, ".vite")  # folders that tools write into node_modules
 NOT_CARRIED = "{name} leads to no folder of installed packages, so it is not carried"
 _SUBMODULE = "160000 "  # its mode in a tree
 _RESERVED = ((".git",), (".reflectloop",))
@@ -172,10 +173,10 @@ def _inside(project: Project, setting: str, name: str) -> Path:
     return path
 
 
-def has_cache(modules: Path) -> bool:
-    """Return True if a node_modules folder has the folder that tools write their caches to."""
+def has_cache(modules: Path, name: str = CACHE) -> bool:
+    """Return True if a node_modules folder has a folder that tools write their caches to."""
     try:
-        return stat.S_ISDIR((modules / CACHE).lstat().st_mode)
+        return stat.S_ISDIR((modules / name).lstat().st_mode)
     except OSError:
         return False
 
@@ -278,7 +279,7 @@ def link_packages(repo: Path, path: Path, source: Path) -> Path:
                 with beneath.open_folder(folder, [entry.name], make=True) as below:
                     for inner in os.scandir(entry.path):
                         _link_entry(inner, below, f"../{_PACKAGES}/{MODULES}/{entry.name}")
-            elif entry.name != _PACKAGES:
+            elif entry.name not in (_PACKAGES, *CACHES):
                 _link_entry(entry, folder, f"{_PACKAGES}/{MODULES}")
     return path / _PACKAGES / MODULES
 
