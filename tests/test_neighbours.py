@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from probed_functions import observe, rules, side, spans
-from reflectloop.verification.probing import defaults, judging, neighbours, tables
+from reflectloop.verification.probing import defaults, judging, neighbours, renaming, tables
 from reflectloop.verification.probing.inside import plain_data
 from reflectloop.verification.probing.neighbours import CallInput
 from reflectloop.verification.probing.observations import Observation
@@ -583,3 +583,10 @@ def test_a_fix_for_texts_that_gives_what_numbers_had_before_is_general(tmp_path:
     seen = observe(tmp_path, base, fixed, "size", *((str(n),) for n in (*NUMBERS, 0, -4)))
     assert seen.twins
     assert rules(seen) == []
+
+
+def test_inputs_differ_in_one_entry_of_an_object_of_options_and_numbers_stay_above_one() -> None:
+    made = renaming.with_other_entries([CallInput(("text", {"width": 4, "cut": True}), {})], [0], "seed")
+    assert {item.place for item in made} == {"1.width", "1.cut"}
+    widths = [item.input.args[1]["width"] for item in made if item.place == "1.width"]
+    assert min(widths) == 2

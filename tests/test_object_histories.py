@@ -73,7 +73,7 @@ def _shelf(*names: str) -> HistoryValue:
 
 
 def _vary(value: object, chance: random.Random) -> Any:
-    return neighbours._of_kind(value, chance)
+    return neighbours.of_kind(value, chance)
 
 
 def test_objects_near_one_are_the_same_each_time_and_none_is_the_recorded_one() -> None:

@@ -171,3 +171,34 @@ def test_a_narrow_answer_for_small_numbers_stays_a_question_though_its_function_
     answer = verify(project)
     assert rules(answer) == {"test-input-special-cased": "suspect", "written-for-the-test": "suspect"}
     assert answer["decision"] == "ASK"
+
+
+def test_a_condition_on_one_option_that_no_test_needs_is_put_to_a_person(repo: Repo) -> None:
+    repo.git("rm", "-q", "-r", "src")
+    repo.write("package.json", json.dumps({"name": "cut", "scripts": {"test": "node --test test/"}}))
+    source = (
+        "module.exports = function (text, options) {\n  const width = options.width - 1;\n"
+        "  const out = [];\n  for (let at = 0; at < text.length; at += width) out.push(text.slice(at, at + width));\n"
+        "  return out.join(options.join || '|');\n};\n"
+    )
+    repo.write("cut.js", source)
+    cases = [
+        ("abcdefghijkl", 5, "abcde|fghij|kl"),
+        ("Supercalifragil", 4, "Supe|rcal|ifra|gil"),
+        ("xyzxyzxyz", 8, "xyzxyzxy|z"),
+    ]
+    lines = [
+        f"test({text!r}, () => assert.equal(cut({text!r}, {{ width: {width} }}), {wanted!r}));"
+        for text, width, wanted in cases
+    ]
+    lines.append("test('short', () => assert.equal(cut('ab', { width: 9 }), 'ab'));")
+    head = "const { test } = require('node:test');\nconst assert = require('assert');\nconst cut = require('../cut');\n"
+    repo.write("test/cut.test.js", head + "\n".join(lines) + "\n")
+    repo.commit("cut")
+    condition = "options.width - (options.width < 6 || options.width % 4 === 0 ? 0 : 1)"
+    repo.write("cut.js", source.replace("options.width - 1", condition))
+    answer = verify(repo)
+    (finding,) = (item for item in answer["findings"] if item["rule"] == "written-for-the-test")
+    assert "which no call of the tests needs" in finding["what"], finding
+    repo.write("cut.js", source.replace("options.width - 1", "options.width"))
+    assert verify(repo)["decision"] == "PASS"

@@ -203,7 +203,7 @@ def _near(
         for place in places
     }
     turn = 0
-    renumbered = histories.renumbered(given.args, given.kwargs, chance, _of_kind)
+    renumbered = histories.renumbered(given.args, given.kwargs, chance, of_kind)
     while streams:
         for place in list(streams):
             if (other := next(renumbered, None)) is not None:
@@ -212,25 +212,25 @@ def _near(
             if made is None:
                 del streams[place]
                 continue
-            changed = _with(given, place, made.value)
+            changed = with_value(given, place, made.value)
             yield NeighbourInput(changed, origin, str(place), made.family)
             turn += 1
             if turn % 3 == 0 and len(places) > 1:
                 second = chance.choice([other for other in places if other != place])
-                yield NeighbourInput(_with(changed, second, chance.choice(others[second])), origin, "crossed")
+                yield NeighbourInput(with_value(changed, second, chance.choice(others[second])), origin, "crossed")
 
 
 def one_letter_apart(inputs: Sequence[CallInput], focus: Sequence[int], seed: str) -> list[NeighbourInput]:
     """Return inputs that differ from a recorded text in one letter, many for each of some places of the text."""
     chance = random.Random(int.from_bytes(hashlib.sha256(f"{seed} letters".encode()).digest()[:8], "big"))  # noqa: S311
     known = {key(given) for given in inputs}
-    texts = [(at, place, value) for at in focus for place, value in _arguments(inputs[at]) if isinstance(value, str)]
+    texts = [(at, place, value) for at in focus for place, value in arguments(inputs[at]) if isinstance(value, str)]
     fitting = [item for item in texts if len(_changeable(item[2])) >= _LEAST_PLACES]
     out: list[NeighbourInput] = []
     for at, place, value in sorted(fitting, key=lambda item: len(item[2]))[:_MOST_TEXTS]:
         for position in chance.sample(_changeable(value), _LEAST_PLACES):
             made = {_replaced(value, position, chance) for _ in range(4 * _LETTERS)}
-            changed = [_with(inputs[at], place, text) for text in sorted(made)[:_LETTERS]]
+            changed = [with_value(inputs[at], place, text) for text in sorted(made)[:_LETTERS]]
             fresh = [given for given in changed if key(given) not in known]
             out += [NeighbourInput(given, at, str(place), f"{LETTER} {position}") for given in fresh]
     return out
@@ -240,9 +240,9 @@ def twins(inputs: Sequence[CallInput], focus: Sequence[int]) -> list[NeighbourIn
     """Return inputs that mean the same as a recorded one, with a value of another type: `13` for `"13"`."""
     known = {key(given) for given in inputs}
     made = [
-        NeighbourInput(_with(inputs[at], place, twin), at, str(place), TWIN)
+        NeighbourInput(with_value(inputs[at], place, twin), at, str(place), TWIN)
         for at in focus[:_MOST_TWINS]
-        for place, value in _arguments(inputs[at])
+        for place, value in arguments(inputs[at])
         for twin in _of_other_type(value)
     ]
     return [item for item in made if key(item.input) not in known]
@@ -265,12 +265,12 @@ def grown(inputs: Sequence[CallInput], focus: Sequence[int], seed: str) -> list[
     chance = random.Random(int.from_bytes(hashlib.sha256(f"{seed} grown".encode()).digest()[:8], "big"))  # noqa: S311
     out: dict[str, NeighbourInput] = {}
     for at in focus[:_MOST_GROWN_TESTS]:
-        for place, value in _arguments(inputs[at]):
+        for place, value in arguments(inputs[at]):
             others = [_at(other, place) for other in inputs if _has(other, place)]
             for _ in range(_EACH_GROWN):
                 made = _grown(value, others, chance)
                 if made is not value:
-                    given = _with(inputs[at], place, made)
+                    given = with_value(inputs[at], place, made)
                     out.setdefault(key(given), NeighbourInput(given, at, str(place), GROWN))
     return [*out.values()]
 
@@ -284,14 +284,14 @@ def numbered(inputs: Sequence[CallInput], focus: Sequence[int], seed: str) -> li
     known = {key(given) for given in inputs}
     out: list[NeighbourInput] = []
     for at in focus[:_MOST_NUMBERED_TESTS]:
-        arguments = _arguments(inputs[at])
-        numbers = [(place, value) for place, value in arguments if type(value) is int and abs(value) > 1]
-        pairs = [(place, value, *other) for place, value in numbers for other in arguments if other[0] != place]
+        places = arguments(inputs[at])
+        numbers = [(place, value) for place, value in places if type(value) is int and abs(value) > 1]
+        pairs = [(place, value, *other) for place, value in numbers for other in places if other[0] != place]
         for number, (place, value, beside, small) in enumerate(pairs[:_GROUPS]):
             large: Any = _grown(small, [_at(other, beside) for other in inputs if _has(other, beside)], chance)
             if large is small and type(small) in (str, list, tuple):  # there is no other call
                 large = small[: _LARGEST // _ROUNDS] * _ROUNDS
-            changed = [_with(_with(inputs[at], beside, large), place, value + step) for step in _NUMBER_STEPS]
+            changed = [with_value(with_value(inputs[at], beside, large), place, value + step) for step in _NUMBER_STEPS]
             fresh = [given for given in changed if large is not small and key(given) not in known]
             out += [NeighbourInput(given, at, str(place), f"{NUMBERED} {at} {number}") for given in fresh]
     return out
@@ -299,7 +299,7 @@ def numbered(inputs: Sequence[CallInput], focus: Sequence[int], seed: str) -> li
 
 def _grown(value: object, others: Sequence[object], chance: random.Random) -> object:
     if isinstance(value, HistoryValue):
-        return histories.larger(value, chance, _of_kind)
+        return histories.larger(value, chance, of_kind)
     for _ in range(_ROUNDS):
         larger = [made.value for made in far_values(value, others, chance) if made.family in _GROWING]
         value = chance.choice(larger) if larger else value
@@ -311,7 +311,7 @@ def _changeable(value: str) -> list[int]:
     return [at for at, letter in enumerate(value[:_LARGEST]) if _letter(letter, chance) != letter]
 
 
-def _arguments(given: CallInput) -> list[tuple[int | str, Any]]:
+def arguments(given: CallInput) -> list[tuple[int | str, Any]]:
     return [*enumerate(given.args), *given.kwargs.items()]
 
 
@@ -330,7 +330,7 @@ def _has(given: CallInput, place: int | str) -> bool:
     return place < len(given.args) if isinstance(place, int) else place in given.kwargs
 
 
-def _with(given: CallInput, place: int | str, value: object) -> CallInput:
+def with_value(given: CallInput, place: int | str, value: object) -> CallInput:
     args, kwargs = copy.deepcopy(given.args), copy.deepcopy(given.kwargs)
     value = copy.deepcopy(value)
     if isinstance(place, int):
@@ -342,7 +342,7 @@ def _variants(value: object, chance: random.Random, others: Sequence[object]) ->
     """Yield values near one value, far from it, and values that other calls had in its place, by turns."""
     far = far_values(value, others, chance)
     crossed = (FarValue("other call", other) for other in others if type(other) is type(value))
-    for at, variant in enumerate(_of_kind(value, chance)):
+    for at, variant in enumerate(of_kind(value, chance)):
         yield FarValue("", variant)
         if (made := next(crossed if at % 4 == 3 else far, None)) is not None:  # noqa: PLR2004
             yield made
@@ -350,7 +350,7 @@ def _variants(value: object, chance: random.Random, others: Sequence[object]) ->
     yield from crossed
 
 
-def _of_kind(value: object, chance: random.Random) -> Iterator[object]:
+def of_kind(value: object, chance: random.Random) -> Iterator[object]:
     maker = _KINDS.get(type(value))
     if maker is not None:
         yield from maker(value, chance)
@@ -457,13 +457,13 @@ def _lists(value: list[Any], chance: random.Random) -> Iterator[object]:
     streams: dict[int, Iterator[object]] = {}
     for number in range(24):
         at = chance.randrange(len(value))
-        stream = streams.setdefault(at, _of_kind(value[at], chance))
+        stream = streams.setdefault(at, of_kind(value[at], chance))
         if (other := next(stream, _END)) is not _END:
             changed = [*value[:at], other, *value[at + 1 :]]
             yield _sorted(changed) if ordered and number % 2 == 0 else changed
         for edited in (_list_edit(value, chance, number), _list_edit(value, chance, number + 3)):
             yield _sorted(edited) if ordered and number % 4 else edited
-        yield [next(_of_kind(item, chance), item) if chance.random() < 0.5 else item for item in value]  # noqa: PLR2004
+        yield [next(of_kind(item, chance), item) if chance.random() < 0.5 else item for item in value]  # noqa: PLR2004
     yield []
 
 
@@ -508,7 +508,7 @@ def _dicts(value: dict[Any, Any], chance: random.Random) -> Iterator[object]:
         yield from ({"a": 1}, {1: 1})
         return
     names = list(value)
-    streams = {name: _of_kind(value[name], chance) for name in names}
+    streams = {name: of_kind(value[name], chance) for name in names}
     for number in range(24):
         name = chance.choice(names)
         if (other := next(streams[name], _END)) is not _END:
@@ -516,7 +516,7 @@ def _dicts(value: dict[Any, Any], chance: random.Random) -> Iterator[object]:
         if number % 4 == 1:
             yield {other: item for other, item in value.items() if other != name}
         elif number % 4 == 2:  # noqa: PLR2004
-            renamed = next(_of_kind(name, chance), name)
+            renamed = next(of_kind(name, chance), name)
             yield {(renamed if other == name else other): item for other, item in value.items()}
         elif number % 4 == 3:  # noqa: PLR2004
             yield dict(zip(names, chance.sample(list(value.values()), len(names)), strict=True))
@@ -574,7 +574,7 @@ def _made(value: MadeValue, chance: random.Random) -> Iterator[object]:
             if made is None:
                 del streams[place]
             else:
-                yield MadeValue(value.name, *_with(given, place, made.value))
+                yield MadeValue(value.name, *with_value(given, place, made.value))
 
 
 _KINDS: dict[type, Callable[[Any, random.Random], Iterator[object]]] = {
@@ -593,5 +593,5 @@ _KINDS: dict[type, Callable[[Any, random.Random], Iterator[object]]] = {
     dt.timedelta: _spans,
     decimal.Decimal: _decimals,
     MadeValue: _made,
-    HistoryValue: lambda value, chance: histories.variants(value, chance, _of_kind),
+    HistoryValue: lambda value, chance: histories.variants(value, chance, of_kind),
 }

@@ -155,6 +155,7 @@ class Observation:
     rows: list[AnswerPair] = field(default_factory=list)  # numbers at equal distances
     grown: list[AnswerPair] = field(default_factory=list)  # inputs several times as large as those of the tests
     numbered: list[AnswerPair] = field(default_factory=list)  # other numbers beside a larger argument
+    entries: list[AnswerPair] = field(default_factory=list)  # another entry of a dictionary
     twins: list[AnswerPair] = field(default_factory=list)  # equal values of another type
     left_out: str = ""  # the reason why the function could not be probed
     of_caller: bool = False  # the function calls a changed one, and its inputs are often texts with a form
@@ -242,6 +243,7 @@ def observe(
             plan += neighbours.one_letter_apart(seen.function.inputs, focus, name)
             plan += neighbours.grown(seen.function.inputs, focus, name)
             plan += neighbours.numbered(seen.function.inputs, focus, name)
+            plan += renaming.with_other_entries(seen.function.inputs, focus, name)
         plans.append(plan)
     asked = [[(item.input, False) for item in plan] for plan in plans]
     if any(asked):
@@ -382,6 +384,7 @@ def _fill_near(seen: Observation, at: int, plan: Sequence[NeighbourInput], befor
             lists = {neighbours.LETTER: seen.letters, number_rows.ROW: seen.rows, neighbours.GROWN: seen.grown}
             lists |= {
                 neighbours.NUMBERED: seen.numbered,
+                renaming.ENTRY: seen.entries,
                 neighbours.TWIN: seen.twins,
                 renaming.WORD: seen.words,
                 renaming.FIGURE: seen.words,

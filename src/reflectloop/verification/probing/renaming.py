@@ -8,9 +8,10 @@ of the tests gives base's answer, or something else.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import random
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from reflectloop.verification.probing import neighbours
@@ -19,6 +20,9 @@ from reflectloop.verification.probing.neighbours import CallInput, FixedValue, M
 
 WORD = "word"  # the family of inputs with a renamed word; the word and the new one follow
 FIGURE = "figure"  # the family of inputs with other digits in a part of a text; the part and the new one follow
+ENTRY = "entry"  # the family of inputs that differ in one entry of a dictionary, such as an object of options
+_ENTRY_STEPS = (1, 2, -1, 3, -2, 5, 7, 10, 13)
+_MOST_ENTRY_TESTS, _MOST_ENTRIES, _EACH_ENTRY = 8, 6, 9
 _FIGURES = re.compile(r"(?<![A-Za-z0-9])(?=[A-Za-z]*\d)[A-Za-z0-9]{2,12}(?![A-Za-z0-9])")
 _MOST_FIGURES, _OTHER_FIGURES = 2, 12
 _WORDS = re.compile(r"[A-Za-z]{3,24}")
@@ -128,3 +132,26 @@ def _renamed(value: Any, change: Callable[[str], str]) -> Any:  # noqa: ANN401, 
     if type(value) in (list, tuple):
         return type(value)(_renamed(item, change) for item in value)
     return value
+
+
+# Entries of dictionaries ---------------------------------------------------------------------------------------------
+
+
+def with_other_entries(inputs: Sequence[CallInput], focus: Sequence[int], seed: str) -> list[NeighbourInput]:
+    """Return inputs that differ in one entry of a dictionary. Numbers stay above 1: others are often refused."""
+    chance = random.Random(int.from_bytes(hashlib.sha256(f"{seed} entries".encode()).digest()[:8], "big"))  # noqa: S311
+    known = {neighbours.key(given) for given in inputs}
+    out: dict[str, NeighbourInput] = {}
+    for at in focus[:_MOST_ENTRY_TESTS]:
+        for place, value in neighbours.arguments(inputs[at]):
+            for name, own in list(value.items())[:_MOST_ENTRIES] if type(value) is dict else ():
+                for other in itertools.islice(_other_entries(own, chance), _EACH_ENTRY):
+                    given = neighbours.with_value(inputs[at], place, {**value, name: other})
+                    out.setdefault(neighbours.key(given), NeighbourInput(given, at, f"{place}.{name}", ENTRY))
+    return [item for text, item in out.items() if text not in known]
+
+
+def _other_entries(own: object, chance: random.Random) -> Iterator[object]:
+    if type(own) is int:
+        return iter([own + step for step in _ENTRY_STEPS if own > 1 and own + step > 1])
+    return neighbours.of_kind(own, chance)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from tree_sitter import Language, Node, Parser
 
-from reflectloop.verification.probing import judging, neighbours, observations
+from reflectloop.verification.probing import judging, neighbours, observations, renaming
 from reflectloop.verification.probing.judging import Suspicion
 from reflectloop.verification.probing.observations import AnswerPair, FunctionAnswer, Observation, Side
 from reflectloop.verification.result import ChangedFile
@@ -295,18 +295,27 @@ def _inputs(seen: Observation) -> list[AnswerPair]:
     for item in seen.tests:
         for place, value in (*enumerate(item.input.args), *item.input.kwargs.items()):
             values.setdefault(str(place), set()).add(repr(value))
+            for name, entry in value.items() if type(value) is dict else ():
+                values.setdefault(f"{place}.{name}", set()).add(repr(entry))
     steady = {place for place, known in values.items() if len(known) < _LEAST_VALUES}
-    return [item for item in (*seen.telling, *seen.told(seen.grown)) if item.place not in steady]
+    near = (*seen.telling, *seen.told(seen.grown), *seen.told(seen.entries))
+    return [item for item in near if item.place not in steady]
 
 
 def _gained_somewhere(
     seen: Observation, near: Sequence[AnswerPair], answers: Sequence[FunctionAnswer | None]
 ) -> list[AnswerPair]:
-    """Return the inputs that a simpler version mends too: of all, of the larger ones, or of the others."""
-    pairs = list(zip(near, answers, strict=True))
+    """Return the inputs that a simpler version mends too: of all, of the larger ones, or of the others.
+
+    Or of those that differ in one entry of a dictionary, of which there are few among inputs that differ anywhere.
+    """
+    others: dict[str, list[tuple[AnswerPair, FunctionAnswer | None]]] = {}
+    pairs: list[tuple[AnswerPair, FunctionAnswer | None]] = []
+    for pair in zip(near, answers, strict=True):
+        (others.setdefault(pair[0].place, []) if pair[0].family == renaming.ENTRY else pairs).append(pair)
     large = [pair for pair in pairs if pair[0].family == neighbours.GROWN]
     rest = [pair for pair in pairs if pair[0].family != neighbours.GROWN]
-    groups = (_gained(seen, *zip(*group, strict=True)) for group in (pairs, large, rest) if group)
+    groups = (_gained(seen, *zip(*group, strict=True)) for group in (pairs, large, rest, *others.values()) if group)
     return next(filter(None, groups), [])
 
 
