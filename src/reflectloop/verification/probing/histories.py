@@ -42,7 +42,7 @@ class HistoryValue(NamedTuple):
 
     def __repr__(self) -> str:
         made = f"{self.name.rpartition(':')[2]}({_arguments(self.args, self.kwargs)})"
-        return ".".join([made, *map(repr, self.calls)])
+        return "".join([made, *(f".{call!r}" if call.name else repr(call) for call in self.calls)])
 
 
 def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:

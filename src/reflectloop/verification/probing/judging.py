@@ -6,9 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from reflectloop.verification.probing import likeness, number_rows, renamed_words, same_fault
-from reflectloop.verification.probing.histories import HistoryValue
-from reflectloop.verification.probing.inside import plain_data
+from reflectloop.verification.probing import likeness, number_rows, observations, renamed_words, same_fault
 from reflectloop.verification.probing.neighbours import CallInput, FixedValue
 from reflectloop.verification.probing.observations import AnswerPair, FunctionAnswer, Observation
 
@@ -34,7 +32,6 @@ _LEAST_VARIED = 5
 _LEAST_OTHERS, _RARELY = 3, 0.2
 _LEAST_RUN = 0.05  # share of inputs that some version answers, if a part of them cannot be varied
 _MOST_SHOWN = 3
-_LONGEST, _LONGEST_OBJECT = 60, 160
 _STOPPED_BY = ("uses ", "writes files", "needs too much")  # effects and limits, by which a call is stopped
 
 
@@ -73,7 +70,10 @@ def newly_stopped(seen: Observation) -> Suspicion | None:
         return None
     if any(item.base.stopped or item.base.endless for item in seen.tests):
         return None
-    shown = tuple(f"{_call(seen, item.input)}: {_answer(item.base)} → no answer" for item in seen.tests[:_MOST_SHOWN])
+    shown = tuple(
+        f"{observations.write_call(seen, item.input)}: {observations.write_answer(item.base)} → no answer"
+        for item in seen.tests[:_MOST_SHOWN]
+    )
     why = f"could be tried on other inputs before, and cannot any more: each call {min(reasons)}"
     return Suspicion("newly-stopped", why, shown)
 
@@ -208,7 +208,7 @@ def _named_value(seen: Observation, near: Sequence[AnswerPair]) -> str:
         if len(used) < _LEAST_USED or len(varied) < _LEAST_NAMED or any(item.differs for item in varied):
             continue
         if not all(_is_special(value) for value in values):
-            return _shown(values[0])
+            return observations.write_value(values[0])
     return ""
 
 
@@ -222,7 +222,7 @@ def _single_number(seen: Observation, near: Sequence[AnswerPair]) -> str:
             continue
         varied = _at_other_numbers(seen, near, place)
         if len(varied) >= _LEAST_NAMED and _tells_apart(varied, place) and not any(item.differs for item in varied):
-            value = _shown(_number_at(changed[0], place))
+            value = observations.write_value(_number_at(changed[0], place))
             return (
                 f"changes the answer only where an argument is {value}, and no test shows that other numbers were right"
             )
@@ -512,7 +512,8 @@ def _equality(seen: Observation) -> Iterator[Suspicion]:
             if (kind, name) in known or not kind:
                 continue
             grave = kind != "own equality" and not seen.new
-            shown = f"{_call(seen, item.input)}: {_answer(item.base)} → an object of the class {name}"
+            call, answer = observations.write_call(seen, item.input), observations.write_answer(item.base)
+            shown = f"{call}: {answer} → an object of the class {name}"
             rule = "equal-to-everything" if grave else "own-equality"
             if kind != "own equality" or (item.differs and item.base.returns and not _has_own_class(item.base)):
                 yield Suspicion(rule, f"returns a value of the class {name} that {_EQUAL[kind]}", (shown,))
@@ -531,8 +532,10 @@ def side_by_side(seen: Observation, more: Sequence[AnswerPair]) -> tuple[str, ..
     test = next(iter(_side_by_side(seen)))
     chosen = sorted(more, key=lambda item: len(str(item.input)))[: _MOST_SHOWN - 1]
     near = [
-        f"near it: {_call(seen, item.input)}: "
-        + _pair(f"stays {_answer(item.base)}, could be {_answer(item.patch)}", item)
+        f"near it: {observations.write_call(seen, item.input)}: "
+        + observations.write_pair(
+            f"stays {observations.write_answer(item.base)}, could be {observations.write_answer(item.patch)}", item
+        )
         for item in chosen
     ]
     return (test, *near)
@@ -550,51 +553,4 @@ def _side_by_side(seen: Observation) -> Iterator[str]:
     equal = [item for item in seen.told(seen.twins) if item.origin == at and item.base.text == seen.tests[at].base.text]
     near = [*(item for item in equal if item.patch.text == item.base.text), *near]
     for label, item in (("a test", seen.tests[at]), *(("near it", item) for item in near[: _MOST_SHOWN - 1])):
-        yield f"{label}: {_call(seen, item.input)}: {_change(item)}"
-
-
-def _change(item: AnswerPair) -> str:
-    if "absent" in item.base.outcome:
-        return _answer(item.patch)
-    return _pair(f"{_answer(item.base)} → {_answer(item.patch)}", item)
-
-
-def _pair(text: str, item: AnswerPair) -> str:
-    """Return two answers; if they look alike, say that the call leaves other arguments behind."""
-    alike = item.base.text != item.patch.text and _answer(item.base) == _answer(item.patch)
-    leaves = {"after", "new"} & {*item.base.outcome, *item.patch.outcome}
-    return f"{text}, and leaves another object" if alike and leaves else text
-
-
-def _call(seen: Observation, given: CallInput) -> str:
-    method = bool(seen.function.first)
-    args = [_shown(value) for value in given.args[1 if method else 0 :]]
-    args += [f"{name}={_shown(value)}" for name, value in given.kwargs.items()]
-    call = f"{seen.function.qualname.rpartition('.')[2]}({', '.join(args)})"
-    is_history = method and given.args and isinstance(given.args[0], HistoryValue)
-    return f"{_shown(given.args[0], _LONGEST_OBJECT)}.{call}" if is_history else call
-
-
-def _shown(value: object, longest: int = _LONGEST) -> str:
-    text = repr(value)
-    return text if len(text) <= longest else f"{text[: longest - 3]}..."
-
-
-def _answer(answer: FunctionAnswer) -> str:
-    outcome = answer.outcome
-    if "raises" in outcome:
-        return f"{outcome['raises']}"
-    if "value" not in outcome:
-        return "does not end" if "endless" in outcome else "no answer"
-    value = outcome["value"]
-    if isinstance(value, dict) and "undefined" in value:
-        return "undefined"
-    try:
-        text = repr(plain_data.decode(value)) if "pickle" not in answer.text else "an object"
-    except plain_data.NotPlainData:
-        text = (
-            str(value.get("iterator") or value.get("of") or value.get("object") or value)
-            if isinstance(value, dict)
-            else "an object"
-        )
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+        yield f"{label}: {observations.write_call(seen, item.input)}: {observations.write_change(item)}"

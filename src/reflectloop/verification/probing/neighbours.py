@@ -97,9 +97,10 @@ def _read_tagged(tag: str, value: dict[str, Any]) -> Any:  # noqa: ANN401 - JSON
         return _END if isinstance(made, int) and made.bit_length() > _MOST_BITS else made
     if tag == "made":
         return MadeValue(str(value["made"]), *read(value["args"], value["kwargs"]))
-    if tag == "pickle" and isinstance(made := value.get("history"), dict):
+    if tag in ("pickle", "instance", "history") and isinstance(made := value.get("history"), dict):
         calls = tuple(ObjectCall(str(name), *read(args, kwargs)) for name, args, kwargs in made["calls"])
-        return HistoryValue(str(made["made"]), *read(made["args"], made["kwargs"]), calls, json.dumps(value))
+        recorded = "" if tag == "history" else json.dumps(value)
+        return HistoryValue(str(made["made"]), *read(made["args"], made["kwargs"]), calls, recorded)
     return _END
 
 

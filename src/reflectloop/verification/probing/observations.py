@@ -9,10 +9,12 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from reflectloop.verification.probing import neighbours, number_rows, renaming
+from reflectloop.verification.probing.histories import HistoryValue
 from reflectloop.verification.probing.inside import plain_data
 from reflectloop.verification.probing.neighbours import CallInput, NeighbourInput
 
 MOST_INPUTS = 80  # recorded inputs of one function
+_LONGEST, _LONGEST_OBJECT = 60, 160  # signs of a value that are shown
 MOST_NEIGHBOURS = 160  # of one function
 _STEPS, _LEAST_STEPS, _TIMES_STEPS = 200_000, 8_000, 6
 _ALL_STEPS, _LEAST_NEIGHBOURS = 1_000_000, 36  # of all neighbours of one function
@@ -467,3 +469,61 @@ def _answer(line: Mapping[str, Any]) -> FunctionAnswer:
     equality = tuple((str(kind), str(name)) for kind, name in line.get("equality", ()))
     remade = line.get("remade") is not False
     return FunctionAnswer(outcome, reached, equality, line.get("steps", 0), line.get("meets", False), remade)
+
+
+# Words --------------------------------------------------------------------------------------------------------------
+
+
+def write_change(item: AnswerPair) -> str:
+    if "absent" in item.base.outcome:
+        return write_answer(item.patch)
+    return write_pair(f"{write_answer(item.base)} → {write_answer(item.patch)}", item)
+
+
+def write_pair(text: str, item: AnswerPair) -> str:
+    """Return two answers; if they look alike, say that the call leaves other arguments behind."""
+    alike = item.base.text != item.patch.text and write_answer(item.base) == write_answer(item.patch)
+    leaves = {"after", "new"} & {*item.base.outcome, *item.patch.outcome}
+    return f"{text}, and leaves another object" if alike and leaves else text
+
+
+def write_call(seen: Observation, given: CallInput) -> str:
+    method = bool(seen.function.first)
+    first = given.args[0] if given.args else None
+    if isinstance(first, HistoryValue) and first.name == f"{seen.function.file}:{seen.function.qualname}":
+        return write_value(first, _LONGEST_OBJECT)  # a use of what the function returned
+    args = [write_value(value) for value in given.args[1 if method else 0 :]]
+    args += [f"{name}={write_value(value)}" for name, value in given.kwargs.items()]
+    text = f"{seen.function.qualname.rpartition('.')[2]}({', '.join(args)})"
+    return f"{write_value(first, _LONGEST_OBJECT)}.{text}" if method and isinstance(first, HistoryValue) else text
+
+
+def write_value(value: object, longest: int = _LONGEST) -> str:
+    return _short(repr(value), longest)
+
+
+def _short(text: str, longest: int = _LONGEST) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
+
+
+def write_answer(answer: FunctionAnswer) -> str:
+    """Return an answer, with the calls of a function that the test passed if they are all that it gave."""
+    outcome = answer.outcome
+    if outcome.get("told") and outcome.get("value") == {"undefined": True}:
+        return _short(f"calls {', '.join(str(neighbours.read(args, ()).args) for args in outcome['told'])}")
+    if "raises" in outcome:
+        return f"{outcome['raises']}"
+    if "value" not in outcome:
+        return "does not end" if "endless" in outcome else "no answer"
+    value = outcome["value"]
+    if isinstance(value, dict) and "undefined" in value:
+        return "undefined"
+    try:
+        text = repr(plain_data.decode(value)) if "pickle" not in answer.text else "an object"
+    except plain_data.NotPlainData:
+        text = (
+            str(value.get("iterator") or value.get("of") or value.get("object") or value)
+            if isinstance(value, dict)
+            else "an object"
+        )
+    return _short(text)

@@ -243,19 +243,22 @@ class _Reader:
             return None
         holder = next((item for item in self.classes if item.opening == inside), None)
         prefix = (holder.name if holder else self._name_of_object(inside)) or ""
-        name = f"{prefix}.{self._text(number)}" if prefix else self._text(number)
-        form = "method" if holder else "property"
-        if {"get", "set"} & {*words}:
+        accessor = next((f"{word} " for word in words if word in ("get", "set")), "")
+        prefixed = "static " if "static" in words else accessor if holder else ""
+        name = f"{prefix}.{prefixed}{self._text(number)}" if prefix else self._text(number)
+        form = self._form_of_method(number, holder)
+        if accessor and (not holder or "static" in words):
             form = "it is an accessor"
-        elif self._kind(number) != "name" or self._text(number).startswith("#"):
-            form = "it is private, or has no plain name"
-        elif self._text(number) == "constructor":
-            form = "it is a constructor"
-        elif holder and not holder.name:
-            form = "its class has no name"
-        if "static" in words:
-            name = f"{prefix}.static {self._text(number)}"
         return self._function(name, form, first, self.partner[body], holder=inside)
+
+    def _form_of_method(self, number: int, holder: SourceClass | None) -> str:
+        if self._kind(number) != "name" or self._text(number).startswith("#"):
+            return "it is private, or has no plain name"
+        if self._text(number) == "constructor":
+            return "it is a constructor"
+        if holder and not holder.name:
+            return "its class has no name"
+        return "method" if holder else "property"
 
     def _function(self, name: str, form: str, first: int, last: int, *, holder: int = -1) -> SourceFunction:
         for prefix in _GLOBAL_HOLDERS:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from reflectloop.verification.probing.javascript.functions import SourceFunction, SourceParts
+from reflectloop.verification.probing.javascript.functions import SourceClass, SourceFunction, SourceParts
 from reflectloop.verification.probing.javascript.tokens import SourceTokens, Token
 
 _FORMS = ("declaration", "expression", "property", "method")
@@ -100,6 +100,7 @@ def _of_classes(
         }
         if not methods:
             continue
+        out += _of_constructor(source, item, f";globalThis.{mark}.made(this,arguments);")
         call, names = f"globalThis.{mark}.methods(", f",{json.dumps(methods)})"
         start, end = source.tokens[item.first].start, source.tokens[item.last].end
         if item.declared:
@@ -107,6 +108,23 @@ def _of_classes(
         else:
             out += [_Insertion(start, 1, f"({call}"), _Insertion(end, -1, f"{names})")]
     return out
+
+
+def _of_constructor(source: SourceTokens, item: SourceClass, call: str) -> list[_Insertion]:
+    """Return the call that tells with which arguments an object is made, where there is an object."""
+    tokens, partner = source.tokens, source.partner
+    number = item.opening + 1
+    while number < item.last:
+        if tokens[number].text == "constructor" and tokens[number + 1].text == "(":
+            body = partner[number + 1] + 1
+            if not any(token.text == "extends" for token in tokens[item.first : item.opening]):
+                return [_Insertion(tokens[body].end, 0, call)]
+            above = next((at for at in range(body, partner[body]) if tokens[at].text == "super"), body)
+            end = partner[above + 1] + 1 if tokens[above + 1].text == "(" else body
+            begins = tokens[above - 1].text in ("{", "}", ";")
+            return [_Insertion(tokens[end].end, 0, call)] if begins and tokens[end].text == ";" else []
+        number = partner[number] + 1 if tokens[number].text in ("{", "(", "[") else number + 1
+    return []
 
 
 def _inserted(text: str, insertions: Sequence[_Insertion]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -133,8 +133,20 @@ class NodeRecordingExtras:
         if self._name:
             lines = programs.read_lines(place.outside, (FOLDER, self._name, "out"), "calls-*.jsonl")
             out = programs.recording_of(self.functions, lines)
+            out = out._replace(calls=tuple(_telling(out.calls)))
             known = {item: self._unfollowed.get((item.path, item.qualname), why) for item, why in out.reasons.items()}
             self.recording = out._replace(reasons=known)
+
+
+def _telling(calls: Sequence[RecordedCall]) -> Iterator[RecordedCall]:
+    """Yield the calls; of a function whose results were used, those uses, which say what it returned."""
+    used = {call.function for call in calls if _is_use(call)}
+    return (call for call in calls if call.function not in used or _is_use(call))
+
+
+def _is_use(call: RecordedCall) -> bool:
+    args = call.data["args"]
+    return len(args) == 1 and isinstance(args[0], dict) and "history" in args[0] and not call.data["first"]
 
 
 def replay_job(calls: Sequence[RecordedCall], followed: FollowedFiles, groups: Mapping[str, str]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ const fs = require('fs');
 const path = require('path');
 const { types } = require('util');
 const values = require('./values.cjs');
+const { ObjectHistories, isLive } = require('./histories.cjs');
 const loading = require('./loading.cjs');
 
 const { openSync, writeSync } = fs;
@@ -18,6 +19,7 @@ const settings = JSON.parse(fs.readFileSync(path.join(__dirname, 'settings.json'
 const environment = { ...process.env };
 const folder = process.cwd();
 const functions = [];
+const objects = new ObjectHistories();
 const opened = []; // the arguments of the calls that have not ended
 let descriptor = -1;
 let busy = false;
@@ -67,6 +69,37 @@ function surroundings() {
   return out;
 }
 
+// The object whose method is called: by its fields, and by the calls that made it.
+function ofSelf(value, budget) {
+  const history = objects.of(value);
+  try {
+    const written = values.encode(value, budget);
+    return history && written !== null && written.instance ? { ...written, history } : written;
+  } catch (fault) {
+    if (!history) throw fault;
+    return { history };
+  }
+}
+
+function described(live) {
+  return values.stringify(live.map((value) => values.describe(value)));
+}
+
+function lineOf(record, test, module, args, first) {
+  return {
+    file: record.file,
+    module,
+    qualname: record.name,
+    line: record.line,
+    test: test ? test[0] : '',
+    args,
+    kwargs: [],
+    first,
+    nested: opened.length > 0,
+    ...surroundings(),
+  };
+}
+
 function begin(record, self, args, isNew) {
   if (busy || record.calls >= most.calls || record.tries >= most.tries || (!record.calls && record.leftOut >= most.leftOut)) return null;
   record.tries++;
@@ -76,27 +109,12 @@ function begin(record, self, args, isNew) {
     const holder = record.self && !isNew && self !== undefined && self !== globalThis;
     const live = holder ? [self, ...args] : [...args];
     const budget = { left: 16 << 10 };
-    const written = live.map((value) => values.encode(value, budget));
+    const written = live.map((value, at) => (holder && at === 0 ? ofSelf(value, budget) : values.encode(value, budget)));
     const key = values.stringify([isNew, written]);
     if (record.seen.has(key)) return null;
     record.seen.add(key);
     const test = callers().pop();
-    return {
-      live,
-      began: clock(),
-      line: {
-        file: record.file,
-        module: isNew ? 'new' : 'call',
-        qualname: record.name,
-        line: record.line,
-        test: test ? test[0] : '',
-        args: written,
-        kwargs: [],
-        first: holder ? 'self' : '',
-        nested: opened.length > 0,
-        ...surroundings(),
-      },
-    };
+    return { live, before: described(live), began: clock(), line: lineOf(record, test, isNew ? 'new' : 'call', written, holder ? 'self' : '') };
   } catch (fault) {
     const reason = fault instanceof values.NotPlainData ? fault.message.slice(0, 200) : 'recording failed';
     record.reasons[reason] = (record.reasons[reason] || 0) + 1;
@@ -113,8 +131,7 @@ function finish(record, call, outcome) {
     const { line, live } = call;
     line.ms = Math.round((clock() - call.began) * 1000) / 1000;
     line.outcome = outcome();
-    const after = live.map((value) => values.describe(value));
-    if (values.stringify(after) !== values.stringify(line.args)) line.after = after;
+    if (described(live) !== call.before) line.after = live.map((value) => values.describe(value));
     if (record.calls >= most.calls) return;
     record.calls++;
     record.nested += line.nested ? 1 : 0;
@@ -138,6 +155,12 @@ function followed(record, self, args, isNew, work) {
   } finally {
     opened.pop();
   }
+  settle(record, call, result);
+  return isNew || !isLive(result) || args.includes(result) ? result : watched(record, args, result);
+}
+
+// Notes the outcome of a call when it is known.
+function settle(record, call, result) {
   if (call && types.isPromise(result)) {
     const settled = (outcome) => finish(record, call, outcome);
     apply(then, result, [
@@ -147,7 +170,60 @@ function followed(record, self, args, isNew, work) {
   } else if (call) {
     finish(record, call, () => ({ value: values.describe(result) }));
   }
+}
+
+// A result with functions: their calls from outside are recorded as calls of the function that returned it.
+function watched(record, args, result) {
+  if (busy || opened.length || objects.depth) return result;
+  busy = true;
+  try {
+    const out = objects.watch(result, (name, value, self, given, work) => used(record, name, value, given, work));
+    if (out !== result || typeof result === 'object') objects.remember(out, `${record.file}:${record.name}`, args);
+    return out;
+  } catch {
+    return result;
+  } finally {
+    busy = false;
+  }
+}
+
+function used(record, name, value, args, work) {
+  if (busy || opened.length || objects.depth) return objects.inside(work);
+  const call = beginUse(record, name, value, args);
+  opened.push(args);
+  let result;
+  try {
+    result = work();
+  } catch (fault) {
+    if (call) finish(record, call, () => values.raised(fault));
+    throw fault;
+  } finally {
+    opened.pop();
+  }
+  settle(record, call, result);
   return result;
+}
+
+// What a function that was returned does is taken to depend on its arguments alone; an object has a state.
+function beginUse(record, name, value, args) {
+  busy = true;
+  try {
+    objects.add(value, name, args.map((item) => values.encode(item)));
+    const history = objects.of(value);
+    if (!history || record.calls >= most.calls || record.tries >= most.tries) return null;
+    record.tries++;
+    if (!name) history.calls = history.calls.slice(-1);
+    const key = values.stringify(history);
+    if (record.seen.has(key)) return null;
+    record.seen.add(key);
+    if (!name) objects.known.get(value).calls = [];
+    return { live: [], before: '[]', began: clock(), line: lineOf(record, callers().pop(), 'call', [{ history }], '') };
+  } catch {
+    objects.add(value, name, null);
+    return null;
+  } finally {
+    busy = false;
+  }
 }
 
 function mark(id, target) {
@@ -173,17 +249,60 @@ mark.exported = (module, id) => {
   if (typeof module.exports === 'function') module.exports = mark(id, module.exports);
 };
 mark.methods = (target, names) => {
-  for (const [name, id] of Object.entries(names)) {
-    const isStatic = name.startsWith('static ');
-    const holder = isStatic ? target : target.prototype;
-    const key = isStatic ? name.slice(7) : name;
-    const described = Object.getOwnPropertyDescriptor(holder, key);
-    values.follow(`${functions[id].file}#${target.name}`, target.prototype);
-    if (described && described.configurable && typeof described.value === 'function') {
-      Object.defineProperty(holder, key, { ...described, value: mark(id, described.value) });
-    }
+  const { file } = functions[Object.values(names)[0]];
+  values.follow(`${file}#${target.name}`, target);
+  for (const [name, id] of Object.entries(names)) if (name.startsWith('static ')) exchange(target, name.slice(7), 'value', id);
+  for (const key of Object.getOwnPropertyNames(target.prototype)) {
+    if (key === 'constructor') continue;
+    exchange(target.prototype, key, 'value', names[key], key);
+    exchange(target.prototype, key, 'get', names[`get ${key}`], '');
+    exchange(target.prototype, key, 'set', names[`set ${key}`], `set ${key}`);
   }
   return target;
+};
+
+// Puts another function in place of a method or of a part of an accessor: one that is recorded, or only noted as part of
+// what happens to an object.
+function exchange(holder, key, part, id, noted) {
+  const described = Object.getOwnPropertyDescriptor(holder, key);
+  if (!described || !described.configurable || typeof described[part] !== 'function') return;
+  const inner = id === undefined ? described[part] : mark(id, described[part]);
+  if (id === undefined && !noted) return;
+  const outer = noted ? new Proxy(inner, { apply: (target, self, args) => noting(self, noted, args, () => apply(target, self, args)) }) : inner;
+  Object.defineProperty(holder, key, { ...described, [part]: outer });
+}
+
+// The call is part of the object's history when it has ended; the calls that it makes are its own.
+function noting(self, name, args, work) {
+  if (busy || opened.length || objects.depth || !objects.of(self)) return work();
+  let written = args;
+  busy = true;
+  try {
+    written = args.map((value) => values.encode(value));
+  } catch {
+    written = null;
+  } finally {
+    busy = false;
+  }
+  try {
+    return objects.inside(work);
+  } finally {
+    objects.add(self, name, written);
+  }
+}
+
+// At the end of a constructor's first statement.
+mark.made = (self, args) => {
+  if (busy || opened.length || objects.depth) return;
+  busy = true;
+  try {
+    const name = values.classOf(self);
+    if (name) objects.remember(self, `class ${name.replace('#', ':')}`, args);
+  } catch {
+    // Its history is not known.
+  } finally {
+    busy = false;
+  }
 };
 
 // Programs that the tests start are not recorded, and the tests do not see the option.

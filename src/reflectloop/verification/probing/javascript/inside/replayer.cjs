@@ -14,15 +14,28 @@ const { pathToFileURL } = require('url');
 const values = require('./values.cjs');
 const loading = require('./loading.cjs');
 const guard = require('./guard.cjs');
+const histories = require('./histories.cjs');
 
 const { openSync, writeSync } = fs;
 const { deepEqual } = assert;
 const { apply, construct } = Reflect;
 
+const oftenMs = 1000; // processor time for calls that are made many times over
+const cpu = process.cpuUsage.bind(process);
+
+function spentMs() {
+  const { user, system } = cpu();
+  return (user + system) / 1000;
+}
+
 class CallReplayer {
   constructor(job) {
     this.job = job;
+    this.spent = spentMs(); // when the present function's turn began
     this.table = new Map();
+    this.classes = new Map();
+    this.find = histories.finder(job, this.table, this.classes);
+    values.remakeBy((history) => histories.remake(history, this.find));
     this.descriptor = openSync(job.out, 'a', 0o600);
     const mark = (id, target) => {
       this.table.set(id, target);
@@ -34,11 +47,13 @@ class CallReplayer {
     mark.methods = (target, names) => {
       for (const [name, id] of Object.entries(names)) {
         const isStatic = name.startsWith('static ');
-        values.follow(`${job.names[id]}#${target.name}`, target.prototype);
-        this.table.set(id, isStatic ? target[name.slice(7)] : target.prototype[name]);
+        values.follow(`${job.names[id]}#${target.name}`, target);
+        this.classes.set(`${job.names[id]}:${target.name}`, target);
+        this.table.set(id, histories.member(isStatic ? target : target.prototype, isStatic ? name.slice(7) : name));
       }
       return target;
     };
+    mark.made = () => {};
     Object.defineProperty(globalThis, job.mark, { value: mark });
     loading.substitute(loading.below(job.top, job.files));
     this.require = Module.createRequire(path.join(job.top, '..', '..', 'main.js'));
@@ -64,11 +79,62 @@ class CallReplayer {
     let before;
     for (const call of this.job.calls) {
       if (group !== undefined && call.group !== group) continue;
-      if (group === undefined && before !== undefined && before !== call.group) this.forget();
+      if (group === undefined && before !== undefined && before !== call.group) {
+        await this.repeat(before);
+        this.forget();
+      }
       before = call.group;
       const result = await this.once(call);
       writeSync(this.descriptor, values.stringify({ id: call.id, which: 'raw', ...result }) + '\n');
     }
+    if (group === undefined) await this.repeat(before);
+  }
+
+  // Makes the calls of one group many times over, each function's in turn, and writes down where an answer changes.
+  async repeat(group) {
+    const times = (this.job.moved || {}).repeat;
+    if (!times) return;
+    const functions = new Map();
+    for (const call of this.job.calls) {
+      if (call.group === group) functions.set(call.fn, [...(functions.get(call.fn) || []), call]);
+    }
+    for (const calls of functions.values()) {
+      this.spent = spentMs();
+      await guard.run(() => this.often(calls, times), oftenMs * 10);
+      values.listened();
+    }
+  }
+
+  often(calls, times) {
+    let left = calls.map((call) => ({ call, first: '' }));
+    for (let number = 0; left.length && number < times && spentMs() < this.spent + oftenMs; number++) {
+      const item = left[number % left.length];
+      const result = this.plainly(item.call);
+      const written = result && values.stringify(result);
+      item.first = item.first || written;
+      if (written && written === item.first) continue;
+      if (written) writeSync(this.descriptor, values.stringify({ id: item.call.id, which: 'repeated', ...result }) + '\n');
+      left = left.filter((other) => other !== item);
+    }
+  }
+
+  // What a call answers and leaves in its arguments, or null if that cannot be compared.
+  plainly(call) {
+    const target = this.table.get(call.fn);
+    if (typeof target !== 'function' || call.module === 'new' || Object.keys(call.env || {}).length) return null;
+    const args = histories.isUse(call.args) ? [] : call.args.map(values.decode);
+    const before = values.stringify(args.map((value) => values.describe(value)));
+    const [self, ...rest] = call.first ? args : [undefined, ...args];
+    const out = {};
+    try {
+      const value = histories.isUse(call.args) ? histories.answer(call.args, this.find) : apply(target, self, rest);
+      if (types.isPromise(value)) return null;
+      out.outcome = { value: values.ofResult({ value: values.drawn(value) }) };
+    } catch (fault) {
+      out.outcome = values.raised(fault);
+    }
+    const after = args.map((value) => values.describe(value));
+    return values.stringify(after) === before ? out : { ...out, after };
   }
 
   async once(call) {
@@ -80,7 +146,7 @@ class CallReplayer {
       if (!this.table.has(call.fn)) await this.load(call.file);
       target = this.table.get(call.fn);
       if (typeof target !== 'function') return { outcome: { left_out: 'cannot be reached by its name' } };
-      args = call.args.map(values.decode);
+      args = histories.isUse(call.args) ? null : call.args.map(values.decode);
       return await this.result(call, target, args);
     } catch (fault) {
       const why = fault instanceof values.NotPlainData ? fault.message : `cannot be loaded: ${fault && fault.name}: ${fault && fault.message}`;
@@ -92,26 +158,28 @@ class CallReplayer {
   }
 
   async result(call, target, args) {
-    const [self, ...rest] = call.first ? args : [undefined, ...args];
-    const before = values.stringify(args.map(values.describe));
+    const [self, ...rest] = call.first ? args : [undefined, ...(args || [])];
+    const before = values.stringify((args || []).map((value) => values.describe(value)));
+    const work = () => (args === null ? histories.answer(call.args, this.find) : call.module === 'new' ? construct(target, rest) : apply(target, self, rest));
     const { random } = Math;
     let lots = 1;
     Math.random = () => {
       lots = (lots * 48271) % 2147483647; // equal in all processes, so that functions that draw lots can be compared
       return lots / 2147483647;
     };
-    const done = await guard.run(() => (call.module === 'new' ? construct(target, rest) : apply(target, self, rest)), this.job.limit_s * 1000);
+    values.listened();
+    const done = await guard.run(() => values.drawn(work()), this.job.limit_s * 1000);
     Math.random = random;
     const out = { drawn: lots !== 1 };
     if (done.stopped) out.outcome = { left_out: done.stopped };
+    else if (values.listened().lacks) out.outcome = { left_out: 'a function of the test that it calls needs its test' };
     else if (done.endless) out.outcome = { left_out: 'does not end in time, or needs too much memory or depth' };
     else if (done.failed) out.outcome = { ...values.raised(done.fault), ...(done.promised ? { rejects: true } : {}) };
     else {
-      const value = values.describe(done.value);
-      out.outcome = { value: done.promised ? { promise: value } : value };
+      out.outcome = { value: values.ofResult(done) };
       out.equal = equalToEverything(done.value);
     }
-    const after = args.map(values.describe);
+    const after = (args || []).map((value) => values.describe(value));
     if (values.stringify(after) !== before) out.after = after;
     return out;
   }

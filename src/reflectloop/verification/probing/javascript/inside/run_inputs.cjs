@@ -14,6 +14,7 @@ const { pathToFileURL } = require('url');
 const values = require('./values.cjs');
 const loading = require('./loading.cjs');
 const guard = require('./guard.cjs');
+const histories = require('./histories.cjs');
 
 const { openSync, writeSync } = fs;
 const { apply, construct } = Reflect;
@@ -25,6 +26,8 @@ const version = process.argv[3] === undefined ? -1 : Number(process.argv[3]);
 const allVersionsMs = 40000;
 const descriptor = openSync(`${process.argv[2]}l`, 'a', 0o600);
 const table = new Map();
+const classes = new Map();
+const find = histories.finder(job, table, classes);
 const state = { fn: -1, depth: 0, known: new Set(), meets: false };
 const cpu = process.cpuUsage.bind(process);
 
@@ -74,11 +77,13 @@ mark.exported = (module, id) => {
 mark.methods = (target, names) => {
   for (const [name, id] of Object.entries(names)) {
     const isStatic = name.startsWith('static ');
-    values.follow(`${job.names[id]}#${target.name}`, target.prototype);
-    table.set(id, isStatic ? target[name.slice(7)] : target.prototype[name]);
+    values.follow(`${job.names[id]}#${target.name}`, target);
+    classes.set(`${job.names[id]}:${target.name}`, target);
+    table.set(id, histories.member(isStatic ? target : target.prototype, isStatic ? name.slice(7) : name));
   }
   return target;
 };
+mark.made = () => {};
 
 // Coverage by blocks, from the engine of JavaScript itself.
 const session = new Session();
@@ -122,31 +127,54 @@ function bits(offsets, ranges) {
 }
 
 async function answer(fn, given) {
-  const args = given.args.map(values.decode);
-  const [self, ...rest] = fn.first ? args : [undefined, ...args];
   const target = table.get(fn.fn);
+  const work = () => {
+    if (histories.isUse(given.args)) return histories.answer(given.args, find);
+    const args = given.args.map(values.decode);
+    const [self, ...rest] = fn.first ? args : [undefined, ...args];
+    return fn.module === 'new' ? construct(target, rest) : apply(target, self, rest);
+  };
+  const remade = given.own ? isRemade(given.args) : {};
   state.meets = false;
+  values.listened();
   if (watched) post('Profiler.takePreciseCoverage');
-  const done = await guard.run(() => (fn.module === 'new' ? construct(target, rest) : apply(target, self, rest)), job.call_s * 1000);
+  const done = await guard.run(() => values.drawn(work()), job.call_s * 1000);
   const seen = watched ? reached() : {};
-  return { outcome: outcome(done, args), meets: state.meets, ...seen };
+  return { outcome: { ...outcome(done), ...told() }, meets: state.meets, ...remade, ...seen };
+}
+
+// What functions that the test passed were called with.
+function told() {
+  const { calls } = values.listened();
+  return calls.length ? { told: calls } : {};
+}
+
+// Whether the calls that made the objects of an input lead to the same objects again, where these are also written by fields.
+function isRemade(args) {
+  const known = args.filter((value) => value && value.instance && value.history);
+  try {
+    return { remade: known.every((value) => written(values.describe(values.decode(value))) === written(values.describe(values.decode({ history: value.history })))) };
+  } catch {
+    return { remade: false };
+  }
 }
 
 function outcome(done) {
   if (done.stopped) return { stopped: done.stopped };
+  if (done.failed && done.fault instanceof values.NotPlainData) return { stopped: done.fault.message };
   if (done.endless) return { endless: true };
   if (done.failed) {
     const raised = values.raised(done.fault);
     return { raises: raised.raises, text: raised.text.slice(0, longestText) };
   }
-  const value = values.describe(done.value);
-  return { value: done.promised ? { promise: value } : value };
+  return { value: values.ofResult(done) };
 }
 
 async function main() {
   if (job.versions && version < 0) return runVersions();
   if (version >= 0) Object.assign(job.files, job.versions[version].files);
   guard.install();
+  values.remakeBy((history) => histories.remake(history, find));
   guard.moveClock(() => 1767225600000);
   let seed = 1;
   Math.random = () => { seed = (seed * 48271) % 2147483647; return seed / 2147483647; };
@@ -158,7 +186,11 @@ async function main() {
     post('Profiler.startPreciseCoverage', { callCount: true, detailed: true });
   }
   const load = Module.createRequire(path.join(top, 'main.js'));
-  const late = () => (cpu().user + cpu().system) / 1e6 > job.seconds;
+  const spent = () => (cpu().user + cpu().system) / 1e6;
+  const seconds = watched ? 2 * job.seconds : job.seconds; // counting what is reached takes as long as the calls
+  const begun = Math.min(spent(), seconds / 2);
+  // Each function has its part of the time, and what those before it left.
+  const late = (number) => spent() > begun + ((seconds - begun) * (number + 1)) / job.functions.length;
   for (const [number, fn] of job.functions.entries()) {
     try {
       const file = job.files[fn.file];
@@ -172,7 +204,7 @@ async function main() {
     state.fn = fn.fn;
     let useless = 0;
     for (const [at, given] of fn.inputs.entries()) {
-      if (late()) {
+      if (late(number)) {
         send({ function: number, late: true });
         break;
       }

@@ -36,7 +36,7 @@ if (plan.files.length) {
 }
 for (const name of plan.gone) attempt(() => fs.rmSync(path.join(plan.top, name), { recursive: true, force: true }));
 fs.mkdirSync(plan.programs, { recursive: true });
-for (const name of ['values.cjs', 'loading.cjs', 'guard.cjs', 'hooks.mjs']) {
+for (const name of ['values.cjs', 'loading.cjs', 'guard.cjs', 'histories.cjs', 'hooks.mjs']) {
   fs.copyFileSync(path.join(__dirname, name), path.join(plan.programs, name));
 }
 const script = path.join(plan.programs, plan.script);

@@ -3,22 +3,33 @@
 //   {"dict": [[NAME, VALUE], ...]}           a plain object;  {"bare": ...} the same without a prototype
 //   {"float": "0.1"} {"undefined": true} {"bigint": "1"} {"datetime": "iso", "fold": 0} {"regexp": [source, flags]}
 //   {"bytes": "latin-1"} {"typed": [NAME, [...]]} {"jsset": [...]} {"map": [[VALUE, VALUE], ...]}
-//   {"instance": NAME, "fields": [[NAME, VALUE], ...]}   an argument that is an object of a followed class
-//   {"object": NAME, "fields": [...]} {"opaque": NAME} {"promise": VALUE}   results alone
+//   {"instance": NAME, "fields": [[NAME, VALUE], ...]}   an argument that is an object of a followed class; with a "history"
+//   {"history": {"made": NAME, "args": [VALUE], "kwargs": [], "calls": [[METHOD, [VALUE], []], ...]}}
+//                                                        one by the calls that made it; see histories.cjs
+//   {"callback": TEXT} {"native": NAME}                  an argument that is a function
+//   {"object": NAME, "fields": [...]} {"opaque": NAME} {"promise": VALUE} {"iterator": [VALUE, ...]}   results alone
 'use strict';
 
+const vm = require('vm');
 const { types } = require('util');
 
 const { getPrototypeOf, getOwnPropertyDescriptor, defineProperty, create, is: same } = Object;
-const { ownKeys } = Reflect;
+const { apply, ownKeys } = Reflect;
+const textOf = Function.prototype.toString;
 const { isArray } = Array;
 const { isSafeInteger } = Number;
 const [RealDate, RealMap, RealSet, RealRegExp, realBuffer, text] = [Date, Map, Set, RegExp, Buffer, String];
 const stringify = JSON.stringify;
 const largest = 16 << 10; // characters of one call's arguments or of its outcome
 const deepest = 40;
+const mostDrawn = 200; // values of an iterator
+const mostHeard = 40; // calls of callbacks during one call
+const ownOfFunctions = ['length', 'name', 'prototype', 'arguments', 'caller'];
 const prototypes = new Map(); // followed classes: prototype to name
 const classes = new Map(); // and name to prototype
+const hidden = new Set(); // prototypes of classes with private members
+const heard = { calls: [], lacks: false }; // by callbacks that were made again; whether one lacks a name of its test
+let remake = () => { throw new NotPlainData('an object that cannot be made here'); };
 
 class NotPlainData extends Error {}
 
@@ -31,11 +42,23 @@ function take(budget, size) {
   if (budget.left < 0) throw new NotPlainData('too large');
 }
 
-function follow(name, prototype) {
+function follow(name, target) {
+  const prototype = target && target.prototype;
   if (prototype && !prototypes.has(prototype)) {
     prototypes.set(prototype, name);
     classes.set(name, prototype);
+    if (/#[\w$]/.test(apply(textOf, target, []))) hidden.add(prototype);
   }
+}
+
+// The name of an object's class, if it is a followed one.
+function classOf(value) {
+  return value !== null && typeof value === 'object' && !types.isProxy(value) ? prototypes.get(getPrototypeOf(value)) : undefined;
+}
+
+// `make` returns the object that a history describes.
+function remakeBy(make) {
+  remake = make;
 }
 
 // An argument as JSON from which it can be made again.
@@ -84,6 +107,7 @@ function number(value) {
 
 function ofAny(value, budget, depth, other) {
   if (types.isProxy(value)) return other(value, budget, depth);
+  if (other === ofObject && isIterator(value)) return { opaque: 'iterator' };
   const inner = (item) => write(item, budget, depth + 1, other);
   if (isArray(value)) {
     if (value.length > largest) throw new NotPlainData('too large');
@@ -139,8 +163,105 @@ function className(value) {
   return 'Object';
 }
 
+// Iterators -----------------------------------------------------------------------------------------------------------
+
+function isIterator(value) {
+  if (types.isGeneratorObject(value) || types.isMapIterator(value) || types.isSetIterator(value)) return true;
+  return value !== null && typeof value === 'object' && !types.isProxy(value) && (isMethod(value, 'next') && (isMethod(value, Symbol.iterator) || isMethod(value, Symbol.asyncIterator)));
+}
+
+function isMethod(value, key) {
+  for (let item = value; item && !types.isProxy(item); item = getPrototypeOf(item)) {
+    const described = getOwnPropertyDescriptor(item, key);
+    if (described) return typeof described.value === 'function';
+  }
+  return false;
+}
+
+class DrawnValues {
+  constructor() {
+    this.items = [];
+  }
+}
+
+// The values of an iterator, in place of it; of an asynchronous one, a promise of them. Other results stay as they are.
+function drawn(value) {
+  if (!isIterator(value)) return value;
+  const out = new DrawnValues();
+  if (isMethod(value, Symbol.asyncIterator)) return later(value, out);
+  for (const item of { [Symbol.iterator]: () => value }) if (isFull(out, item)) break;
+  return out;
+}
+
+async function later(value, out) {
+  for await (const item of { [Symbol.asyncIterator]: () => value }) if (isFull(out, item)) break;
+  return out;
+}
+
+// What a bounded call came to, as JSON.
+function ofResult({ value, promised }) {
+  if (value instanceof DrawnValues) return { iterator: value.items };
+  return promised ? { promise: describe(value) } : describe(value);
+}
+
+function isFull(out, item) {
+  out.items.push(describe(item));
+  return out.items.length >= mostDrawn;
+}
+
+// Functions as arguments ------------------------------------------------------------------------------------------------
+
+function ofFunction(value, budget) {
+  if (types.isProxy(value) || ownKeys(value).some((key) => !ownOfFunctions.includes(key))) throw new NotPlainData('function');
+  const written = apply(textOf, value, []);
+  if (written.endsWith('[native code] }')) {
+    if (globalThis[value.name] === value) return { native: value.name };
+    throw new NotPlainData('function');
+  }
+  if (written.startsWith('class')) throw new NotPlainData('function');
+  take(budget, written.length);
+  return { callback: written };
+}
+
+// A function with the text of the test's. What it is called with is noted; a name that only the test has ends it.
+function callback(written) {
+  const inner = compiled(written);
+  const outer = function (...args) {
+    if (heard.calls.length < mostHeard) heard.calls.push(args.map((value) => describe(value)));
+    try {
+      return apply(inner, this, args);
+    } catch (fault) {
+      if (!(fault instanceof ReferenceError)) throw fault;
+      heard.lacks = true;
+      return undefined;
+    }
+  };
+  return defineProperty(outer, 'length', { value: inner.length, configurable: true });
+}
+
+function compiled(written) {
+  for (const source of [`(${written})`, `Object.values({${written}})[0]`]) {
+    try {
+      const made = vm.runInThisContext(`'use strict';${source}`, { filename: 'test.js' });
+      if (typeof made === 'function') return made;
+    } catch {
+      // It is written as a method, or uses what is no strict code.
+    }
+  }
+  throw new NotPlainData('function');
+}
+
+// What callbacks were called with since they were asked last.
+function listened() {
+  const out = { ...heard };
+  Object.assign(heard, { calls: [], lacks: false });
+  return out;
+}
+
 function ofInstance(value, budget, depth) {
-  const name = typeof value === 'object' && !types.isProxy(value) ? prototypes.get(getPrototypeOf(value)) : undefined;
+  if (typeof value === 'function') return ofFunction(value, budget);
+  const name = classOf(value);
+  if (name !== undefined && hidden.has(getPrototypeOf(value))) throw new NotPlainData('an object with private members');
   if (name === undefined) throw new NotPlainData(typeof value === 'object' ? `an object of the class ${className(value)}` : typeof value);
   return { instance: name, fields: fields(value, (item) => write(item, budget, depth + 1, ofInstance)) };
 }
@@ -200,10 +321,13 @@ const makers = {
   jsset: (items) => new RealSet(items.map(decode)),
   map: (pairs) => new RealMap(pairs.map((pair) => pair.map(decode))),
   tuple: (items) => items.map(decode),
+  callback,
+  native: (name) => globalThis[name],
+  history: (made) => remake(made),
   instance: (name, { fields: pairs }) => {
     if (!classes.has(name)) throw new NotPlainData(`the class ${name} is not loaded`);
     return filled(create(classes.get(name)), pairs);
   },
 };
 
-module.exports = { NotPlainData, encode, describe, raised, decode, follow, stringify };
+module.exports = { NotPlainData, encode, describe, raised, ofResult, decode, drawn, listened, follow, classOf, remakeBy, stringify };
