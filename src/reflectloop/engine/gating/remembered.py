@@ -52,7 +52,7 @@ def program() -> list[str]:
 def checks(folders: Folders, tree: str, detect: Callable[[], list[DetectedCheck]]) -> list[DetectedCheck]:
     """Return the checks that this engine detects in a tree; they are looked for once, since a tree never changes."""
     key, user_key = hashed([program(), tree]), None if signing.lies_in(folders.root) else signing.key()
-    path = folders.own / "cache" / "verify" / f"checks-{key}.json"
+    path = folders.own / "cache" / "checks" / f"{key}.json"
     before = read_json(path)
 
     def signature(rows: object) -> str:
