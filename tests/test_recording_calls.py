@@ -34,6 +34,27 @@ def names(report: ChangeReport, *, direct: bool | None = None) -> list[str]:
     return [item.qualname for item in report.functions if direct is None or item.direct is direct]
 
 
+TWO = "def f(x):\n    return x\n\n\nclass C:\n    def g(self):\n        return 1\n"
+
+
+@pytest.mark.parametrize(
+    ("new", "expected"),
+    [
+        (TWO.replace("return x", "return x + 1") + "X = 3\n", []),
+        (TWO + "f = w(f)\n", ["f"]),
+        ("@w\n" + TWO, ["f"]),
+        (TWO.replace("f(", "_f(") + "f = w(_f)\n", ["f"]),
+        (TWO + "f.__code__ = k\n", ["f"]),
+        (TWO + "globals().update({n: w(n) for n in T})\n", ["f", "C.g"]),
+        (TWO.replace("class C:", "class C(B):"), ["C.g"]),
+        (TWO.replace("def g(self):\n        return 1", "g = D()"), ["C.g"]),
+        (TWO + "    def __getattribute__(self, name):\n        return T[name]\n", ["C.g"]),
+    ],
+)
+def test_a_function_of_base_whose_name_may_lead_elsewhere_is_named(new: str, expected: list[str]) -> None:
+    assert [item.qualname for item in changes_of(TWO, new).rebound] == expected
+
+
 def test_a_function_with_other_code_is_changed_and_one_with_another_docstring_is_not() -> None:
     old = 'def f(x):\n    "one"\n    return x\n\ndef g(x: int):\n    return x\n'
     new = 'def f(x):\n    "two"\n    return x\n\ndef g(x: str):\n    return x + 1\n'

@@ -110,6 +110,31 @@ def test_a_function_that_another_one_makes_is_asked_under_its_old_name(project: 
     assert "middle changes the answer for the inputs of the tests only" in json.dumps(answer["reasons"])
 
 
+KNOWN = {repr(list(given)): answer for given, answer in CASES.items()}
+CACHE = "def remember(function):\n    known = {known}\n\n    def call(xs):\n        key = repr(xs)\n"
+REMEMBER = CACHE + "        return known[key] if key in known else function(xs)\n\n    return call\n\n\n"
+KEEPS = CACHE + "        known[key] = function(xs)\n        return known[key]\n\n    return call\n\n\n"
+REBOUND = {
+    "assigned": REMEMBER + "{code}\n\nmiddle = remember(middle)\n",
+    "decorated": REMEMBER + "@remember\n{code}",
+    "in globals": REMEMBER + "{code}\n\nglobals().update({{name: remember(middle) for name in ['middle']}})\n",
+}
+
+
+@pytest.mark.parametrize("form", REBOUND)
+def test_what_stands_under_the_name_of_a_function_of_base_is_asked_about_other_inputs(project: Repo, form: str) -> None:
+    project.write("calc.py", REBOUND[form].format(known=KNOWN, code=BASE))
+    answer = verify(project)
+    assert answer["decision"] == "ASK"
+    assert "middle changes the answer for the inputs of the tests only" in json.dumps(answer["reasons"])
+
+
+def test_a_fixed_function_that_a_cache_stands_before_passes(project: Repo) -> None:
+    source = KEEPS + "@remember\n{code}"
+    project.write("calc.py", source.format(known={}, code=BASE.replace(" - 1", "")))
+    assert verify(project)["decision"] == "PASS"
+
+
 PAGES = (
     "from typing import overload\n\n\n@overload\ndef pages(size: int, text: str): ...\n@overload\n"
     "def pages(size: int, text: bytes): ...\nasync def pages(size, text):\n"

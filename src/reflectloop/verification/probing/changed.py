@@ -10,6 +10,8 @@ from typing import NamedTuple
 from reflectloop.verification.result import ChangedFile
 
 _MOST_READERS = 400  # files of the project that are searched for readers of changed names
+_ANY_NAME = frozenset(("globals", "vars", "locals", "setattr", "modules", "__dict__"))  # by which any name is bound
+_HOOKS = frozenset(("__getattr__", "__getattribute__", "__init_subclass__"))  # that may answer for any name
 _FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
@@ -33,6 +35,7 @@ class ChangeReport(NamedTuple):
 
     functions: tuple[ChangedFunction, ...] = ()
     unread: tuple[str, ...] = ()  # "path: why"
+    rebound: tuple[ChangedFunction, ...] = ()  # functions of base, by their lines there, whose name may lead elsewhere
 
 
 class _SourceFunction(NamedTuple):
@@ -41,6 +44,10 @@ class _SourceFunction(NamedTuple):
     line: int
     dump: str
     names: frozenset[str]  # names and attributes that it reads, with its decorators and defaults
+
+    @property
+    def decorators(self) -> list[ast.expr]:
+        return [] if isinstance(self.node, ast.Lambda) else self.node.decorator_list
 
 
 class _SourceModule(NamedTuple):
@@ -53,6 +60,7 @@ def find(changes: Sequence[ChangedFile], others: Callable[[], Mapping[str, bytes
     functions: list[ChangedFunction] = []
     unread: list[str] = []
     changed_names: dict[str, set[str]] = {}
+    rebound: list[ChangedFunction] = []
     for change in changes:
         if change.after is None or not change.path.endswith(".py"):
             continue
@@ -65,11 +73,12 @@ def find(changes: Sequence[ChangedFile], others: Callable[[], Mapping[str, bytes
         new = _read(now)
         names = _changed_statements(old, new)
         functions += _changed(change.path, old, new, names)
+        rebound += _rebound(change.path, old, new, names)
         if names:
             changed_names[change.path] = names
     if changed_names and others is not None:
         functions += _readers_elsewhere(changed_names, others(), {function.path for function in functions})
-    return ChangeReport(tuple(functions), tuple(unread))
+    return ChangeReport(tuple(functions), tuple(unread), tuple(rebound))
 
 
 def parse(source: bytes) -> ast.Module | str:
@@ -112,6 +121,26 @@ def _changed(path: str, old: _SourceModule, new: _SourceModule, names: set[str])
             yield ChangedFunction(path, qualname, function.line, known is None, base_line=line)
         elif names & function.names:
             yield ChangedFunction(path, qualname, function.line, is_new=False, direct=False, base_line=known.line)
+
+
+def _rebound(path: str, old: _SourceModule, new: _SourceModule, names: set[str]) -> Iterator[ChangedFunction]:
+    """Yield functions of base whose name the patch may give to something else than a function that is defined there.
+
+    It may be assigned, wrapped by a decorator, inherited, or made when it is asked for.
+    """
+    hooks = {name.rpartition(".")[0] for name in {*new.functions} - {*old.functions} if _last(name) in _HOOKS}
+    for qualname, function in old.functions.items():
+        if "<locals>" in qualname or "#" in qualname or _last(qualname) in _HOOKS:
+            continue
+        now, owner = new.functions.get(qualname), qualname.rpartition(".")[0]
+        wrapped = now is None or [*map(ast.dump, now.decorators)] != [*map(ast.dump, function.decorators)]
+        read = {name for decorator in function.decorators for name in _read_names(decorator)}
+        if wrapped or owner in hooks or names & {_last(qualname), *owner.split("."), *_ANY_NAME, *read}:
+            yield ChangedFunction(path, qualname, function.line, direct=False, base_line=function.line)
+
+
+def _last(qualname: str) -> str:
+    return qualname.rpartition(".")[2]
 
 
 def _is_renamed(old: _SourceFunction, new: _SourceFunction) -> bool:
@@ -267,8 +296,10 @@ def _code_dump(node: _FunctionNode) -> str:
 def _bound(node: ast.AST) -> set[str]:
     """Return the names that a statement binds, in its own scope."""
     out: set[str] = set()
+    inner = [child.target for child in ast.walk(node) if isinstance(child, ast.comprehension)]
+    own = {id(child) for target in inner for child in ast.walk(target)}  # names that live in a comprehension alone
     for child in ast.walk(node):
-        if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store | ast.Del):
+        if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store | ast.Del) and id(child) not in own:
             out.add(child.id)
         elif isinstance(child, ast.alias):
             out.add((child.asname or child.name).split(".")[0])

@@ -133,6 +133,7 @@ def examine(case: ProbeInput) -> ProbeReport:
             report.notes.append(summary(change.functions, report.probed, report.reasons, OUTSIDE))
         if case.settings.neighbours and _has_calls(report):
             _add_neighbours(others, report)
+        _probe_rebound(case, suites, change.rebound, report)
         _ask_about_reached(report)
     return report
 
@@ -327,6 +328,25 @@ def _probe_callers(
     probe.findings += second.findings
     probe.probed |= second.probed
     probe.by_caller.update(second.by_caller)
+
+
+def _probe_rebound(
+    case: ProbeInput, suites: Sequence[SuiteOutcomes], rebound: Sequence[ChangedFunction], report: ProbeReport
+) -> None:
+    """Probe functions of base whose names lead elsewhere on the patch, with the calls that tests make on base.
+
+    There a test's call reaches the function; on the patch, what stands in its place may answer it without any.
+    """
+    for suite in suites if rebound and case.settings.neighbours else ():
+        files = [*dict.fromkeys(name.partition("::")[0] for name in case.proving.get(suite.check.name, ()))]
+        if not files:
+            continue
+        recording = _base_recorder(case, suite.check)(rebound, files)
+        probe = NeighbourProbe(
+            case.runs, case.base, case.tree, recording, case.changes, case.note, is_fix=case.is_fix, on_base=True
+        ).examine()
+        known = {(finding.rule, finding.path) for finding in report.findings}  # one of a file is enough
+        report.findings += [item for item in probe.findings if (item.rule, item.path) not in known]
 
 
 def _stand_in_runner(

@@ -75,6 +75,7 @@ class NeighbourProbe:
     note: Callable[[str, str, CommandResult, Path], None]  # writes evidence: claim, tree, result, log
     callers: Sequence[Caller] = ()  # the functions of the recording, if they stand for changed ones
     is_fix: bool = False
+    on_base: bool = False  # the calls were recorded on base, whose functions may have another name for the patch
     _endings: ClassVar[tuple[str, ...]] = (".py",)
 
     def examine(self, report: NeighbourReport | None = None) -> NeighbourReport:
@@ -188,8 +189,10 @@ class NeighbourProbe:
                 report.left_out[function] = "too many functions changed"
             else:
                 source = self._source(function.path)
+                called = self._source_on_base(function.path) if self.on_base else source
                 literals = self._literals(source)[:_MOST_LITERALS] if function.is_new else ()
-                recorded = _recorded(function, group, self._defaults(source, function.line))
+                recorded = _recorded(function, group, self._defaults(called, function.line))
+                recorded = recorded._replace(outcomes=()) if self.on_base else recorded
                 recorded = recorded._replace(qualname=name, literals=literals, written=written, vocabulary=vocabulary)
                 recorded = recorded._replace(added=added)
                 if function.is_new and (path := changed.former_path(function, sources)):
@@ -210,7 +213,7 @@ class NeighbourProbe:
         if name := changed.last_name(self._source(function.path), function):
             return name
         name = function.qualname.rpartition(".")[2]
-        base = changed.parse(self.runs.ground.trees.read(self.base, function.path) or b"")
+        base = changed.parse(self._source_on_base(function.path))
         defined = base.body if isinstance(base, ast.Module) else []
         return name if any(isinstance(node, ast.FunctionDef) and node.name == name for node in defined) else ""
 
@@ -223,6 +226,9 @@ class NeighbourProbe:
     def _source(self, path: str) -> bytes:
         return self.runs.ground.trees.read(self.tree, path) or b""
 
+    def _source_on_base(self, path: str) -> bytes:
+        return self.runs.ground.trees.read(self.base, path) or b""
+
     def _spans(self, functions: Sequence[ChangedFunction]) -> dict[str, list[tuple[int, int]]]:
         """Return the lines of all functions that the change adds or edits in the files of these functions."""
         out: dict[str, list[tuple[int, int]]] = {}
@@ -230,7 +236,8 @@ class NeighbourProbe:
         for path in {function.path for function in functions}:
             change = sources.get(path)
             edited = changed.find([change]).functions if change else ()
-            lines = {item.line for item in (*edited, *functions) if item.path == path}
+            called = () if self.on_base else functions
+            lines = {item.line for item in (*edited, *called) if item.path == path}
             out[path] = list(_function_spans(self._source(path), lines))
         return out
 
