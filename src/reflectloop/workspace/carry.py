@@ -264,9 +264,6 @@ def _is_plain(root: Path, path: Path) -> bool:
         return beneath.is_file(top, os.fspath(path))
 
 
-# Links to packages ---------------------------------------------------------------------------------------------------
-
-
 def link_packages(repo: Path, path: Path, source: Path) -> Path:
     """Provide node_modules as a folder of links to its packages, and return where `source` is to be mounted below it.
 

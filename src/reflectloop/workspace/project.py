@@ -6,10 +6,10 @@ import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NoReturn
 
 from reflectloop.errors import InvalidInput, UnsupportedRepository
-from reflectloop.system.git import Git, GitFailed
+from reflectloop.system.git import Git
 from reflectloop.workspace import git_answers, repository
 from reflectloop.workspace.repository import Repository
 
@@ -58,11 +58,11 @@ class Project:
     object_format: str = "sha1"
     head: str | None = None
     branch: str | None = None
+    head_tree: str | None = None
     objects: Path | None = None
     index: Path | None = None
     exclude: Path | None = None
     shallow: Path | None = None
-    head_tree: str | None = None  # of `head`, if it was asked for
 
     @property
     def folder(self) -> Path:
@@ -184,39 +184,26 @@ def is_tracked(root: Path, path: Path) -> bool:
 
 def open_project(start: Path, mode: Mode = "auto") -> Project:
     root, answers = _locate(start, mode, *_ABOUT_PARTS, *_ABOUT_HEAD)
-    kind: Literal["git", "copy"] = "copy" if mode == "copy" else "git"
-    if len(answers) == 1 + len(_PARTS) + 3:  # a commit, a tree and a branch
-        *parts, head, tree, branch = answers
-        return _project(root, kind, parts, head, None if branch == "HEAD" else branch, tree)
     git = Git(cwd=root)
     if repository.find(root) is None:
         return Project(root, "copy")
-    parts = git.line("rev-parse", "--path-format=absolute", *_ABOUT_PARTS).split("\n")
-    try:
-        head = git.line("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-    except GitFailed as fault:
-        if mode == "copy":
-            return _project(root, "copy", parts)
-        named = git.attempt("rev-parse", "--verify", "--quiet", "HEAD").stdout.decode().strip()
-        if named:
-            raise UnsupportedRepository(
-                f"the commit {named} that HEAD names cannot be read in {root}", next_step="git fsck"
-            ) from fault
+    if len(answers) == 1 + len(_PARTS) + 3:  # a commit, its tree and a branch
+        *answers, head, tree, branch = answers
+    else:
+        answers = git.line("rev-parse", "--path-format=absolute", *_ABOUT_PARTS).split("\n")
+        head = os.fsdecode(git.attempt("rev-parse", "--verify", "--quiet", "HEAD^{commit}").stdout).strip()
+        if not head and mode != "copy":
+            _refuse_without_commit(git)
+        tree, branch = "", os.fsdecode(git.attempt("symbolic-ref", "--quiet", "HEAD").stdout).strip() if head else ""
+    named = branch if branch.startswith("refs/") else None  # else HEAD is a commit
+    places = map(Path, answers[1:])
+    return Project(root, "copy" if mode == "copy" else "git", answers[0], head or None, named, tree or None, *places)
+
+
+def _refuse_without_commit(git: Git) -> NoReturn:
+    named = git.attempt("rev-parse", "--verify", "--quiet", "HEAD").stdout.decode().strip()
+    if named:
         raise UnsupportedRepository(
-            f"{root} has no commit yet", next_step="git add -A && git commit -m 'first commit'"
-        ) from fault
-    symbolic = os.fsdecode(git.attempt("symbolic-ref", "--quiet", "HEAD").stdout).strip()
-    return _project(root, kind, parts, head, symbolic or None)
-
-
-def _project(
-    root: Path,
-    mode: Literal["git", "copy"],
-    parts: list[str],
-    head: str | None = None,
-    branch: str | None = None,
-    tree: str | None = None,
-) -> Project:
-    object_format, *places = parts
-    objects, index, exclude, shallow = map(Path, places)
-    return Project(root, mode, object_format, head, branch, objects, index, exclude, shallow, tree)
+            f"the commit {named} that HEAD names cannot be read in {git.cwd}", next_step="git fsck"
+        )
+    raise UnsupportedRepository(f"{git.cwd} has no commit yet", next_step="git add -A && git commit -m 'first commit'")

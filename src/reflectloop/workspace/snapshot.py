@@ -49,10 +49,10 @@ def take_snapshot(project: Project, store: Store, scratch: Path, inspect: Inspec
             return _take_copy(project, store, source, index)
         with reporting_git_damage():
             _seed_index(project, source, index)
-            names = _IndexNames(index.read_bytes())
-            if names.may_hold(OWN_FOLDER, ".claude"):
+            raw = index.read_bytes()
+            if _may_name(raw, OWN_FOLDER, ".claude"):
                 _drop_kept_out(source)
-            if names.may_hold(".gitattributes"):
+            if _may_name(raw, ".gitattributes"):
                 _drop_filtered(project, source)
             recorded = record_tree(source, store.leave_out, inspect)
             links = _submodules(source, index)
@@ -116,12 +116,8 @@ def _special_files(root: Path) -> list[str]:
     # A folder that cannot be entered is excluded; otherwise recording would have failed.
     for folder in tree_walk.walk(root, passing=(PermissionError,)):
         folder.entries = [entry for entry in folder.entries if entry.name not in (".git", OWN_FOLDER)]
-        paths += [files.display(folder.within(entry.name)) for entry in folder.entries if _is_special(entry)]
+        paths += [files.display(folder.within(entry.name)) for entry in folder.entries if traps.is_special(entry)]
     return sorted(paths)
-
-
-def _is_special(entry: os.DirEntry[str]) -> bool:
-    return not (entry.is_dir(follow_symlinks=False) or entry.is_symlink() or entry.is_file(follow_symlinks=False))
 
 
 def _seed_index(project: Project, source: Git, index: Path) -> None:
@@ -135,17 +131,11 @@ def _seed_index(project: Project, source: Git, index: Path) -> None:
         source.run("read-tree", project.head)
 
 
-class _IndexNames:
-    """The names in an index file, without a process of git where they stand in it one by one."""
-
-    def __init__(self, raw: bytes) -> None:
-        # Version 4 shares beginnings of names; a split index has some in another file, a sparse one only folders.
-        self._whole = raw.startswith(_WHOLE_NAMES) and not any(sign in raw for sign in _NAMES_ELSEWHERE)
-        self._raw = raw
-
-    def may_hold(self, *parts: str) -> bool:
-        """Return False only if none of these stands in any name."""
-        return not self._whole or any(part.encode() in self._raw for part in parts)
+def _may_name(index: bytes, *parts: str) -> bool:
+    """Return False only if none of these stands in any name of an index file; no process of git is needed for that."""
+    # Version 4 shares beginnings of names; a split index has some in another file, a sparse one only folders.
+    is_whole = index.startswith(_WHOLE_NAMES) and not any(sign in index for sign in _NAMES_ELSEWHERE)
+    return not is_whole or any(part.encode() in index for part in parts)
 
 
 def _drop_kept_out(source: Git) -> None:

@@ -24,7 +24,7 @@ def refuse_traps(root: Path, since_ns: int | None = None) -> None:
             if entry.is_file(follow_symlinks=False):
                 if since_ns is not None and entry.name in _READ_BY_GIT:
                     _refuse_large(folder, entry, since_ns)
-            elif _is_special(entry):
+            elif is_special(entry):
                 _refuse_special(folder, entry)
 
 
@@ -35,7 +35,7 @@ def remove_special(root: Path) -> None:
     """
     for folder in _folders(root):
         for entry in folder.entries:
-            if _is_special(entry):
+            if is_special(entry):
                 os.unlink(entry.name, dir_fd=folder.fd)
             elif entry.is_dir(follow_symlinks=False):
                 tree_walk.open_up(entry.name, entry.stat(follow_symlinks=False), folder.fd)
@@ -71,7 +71,7 @@ def _folders(root: Path) -> Iterator[tree_walk.Folder]:
         yield folder
 
 
-def _is_special(entry: os.DirEntry[str]) -> bool:
+def is_special(entry: os.DirEntry[str]) -> bool:
     """Return True for a pipe, a socket or a device."""
     return not (entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False) or entry.is_symlink())
 
