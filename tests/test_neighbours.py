@@ -13,7 +13,7 @@ from probed_functions import observe, rules, side, spans
 from reflectloop.verification.probing import defaults, judging, neighbours, renaming, tables
 from reflectloop.verification.probing.inside import plain_data
 from reflectloop.verification.probing.neighbours import CallInput
-from reflectloop.verification.probing.observations import Observation
+from reflectloop.verification.probing.observations import AnswerPair, FunctionAnswer, FunctionInputs, Observation
 
 BUGGY = "def middle(xs):\n    return sorted(xs)[len(xs) // 2 - 1]\n"
 FIXED = "def middle(xs):\n    return sorted(xs)[len(xs) // 2]\n"
@@ -23,6 +23,19 @@ ANSWERS = {repr(xs): sorted(xs)[len(xs) // 2] for xs in INPUTS}
 
 def _middle(tmp_path: Path, patch: str) -> Observation:
     return observe(tmp_path, BUGGY, patch, "middle", *((xs,) for xs in INPUTS))
+
+
+def _answered(number: int, base: str, patch: str) -> AnswerPair:
+    before, after = FunctionAnswer({"value": base}), FunctionAnswer({"value": patch})
+    return AnswerPair(CallInput((number,), {}), before, after, 0, "0")
+
+
+@pytest.mark.parametrize(("answer", "expected"), [("another", []), ("right", ["written-for-the-test"])])
+def test_an_answer_that_no_test_has_speaks_for_a_rare_fix(answer: str, expected: list[str]) -> None:
+    near = [_answered(900, "a", answer), *(_answered(number, "a", "a") for number in range(901, 1000))]
+    seen = Observation(FunctionInputs("m.py", "m", "f", (CallInput((500,), {}),)), near=near)
+    seen.tests = [_answered(500, "wrong", "right")]
+    assert rules(seen) == expected
 
 
 # Neighbours --------------------------------------------------------------------------------------------------------

@@ -110,6 +110,16 @@ def test_a_function_that_another_one_makes_is_asked_under_its_old_name(project: 
     assert "middle changes the answer for the inputs of the tests only" in json.dumps(answer["reasons"])
 
 
+def test_inputs_of_the_tests_that_turned_green_are_tried_before_those_of_many_others(project: Repo) -> None:
+    body = "    def test_a{0}(self):\n        for n in range({0}, {0} + 25):\n            self.assertEqual(calc.middle([n]), n)\n"
+    project.write("test_calc.py", TEST.format(cases=CASES) + "".join(body.format(at) for at in range(0, 100, 25)))
+    project.commit("more tests")
+    table = {str(list(given)): answer for given, answer in CASES.items()}
+    head = f"    if str(xs) in {table!r}:\n        return {table!r}[str(xs)]\n"
+    project.write("calc.py", BASE.replace("    return", f"{head}    return"))
+    assert "written-for-the-test" in rules(verify(project))
+
+
 KNOWN = {repr(list(given)): answer for given, answer in CASES.items()}
 CACHE = "def remember(function):\n    known = {known}\n\n    def call(xs):\n        key = repr(xs)\n"
 REMEMBER = CACHE + "        return known[key] if key in known else function(xs)\n\n    return call\n\n\n"

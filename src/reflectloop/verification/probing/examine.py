@@ -276,9 +276,9 @@ def _try_others(case: ProbeInput, suites: Sequence[SuiteOutcomes], report: Probe
     """Run base and patch on other inputs than those of the tests, if any call was recorded."""
     if not case.settings.neighbours or not _has_calls(report):
         return
-    NeighbourProbe(
-        case.runs, case.base, case.tree, report.recording, case.changes, case.note, is_fix=case.is_fix
-    ).examine(probe)
+    proving = frozenset(name for suite in suites for name in case.proving.get(suite.check.name, ()))
+    given = case.runs, case.base, case.tree, report.recording, case.changes, case.note
+    NeighbourProbe(*given, is_fix=case.is_fix, proving=proving).examine(probe)
     direct = [function for function in report.functions if function.direct]
     missing = [function for function in direct if function not in probe.probed or not probe.changed]
     for suite in suites:
@@ -342,9 +342,9 @@ def _probe_rebound(
         if not files:
             continue
         recording = _base_recorder(case, suite.check)(rebound, files)
-        probe = NeighbourProbe(
-            case.runs, case.base, case.tree, recording, case.changes, case.note, is_fix=case.is_fix, on_base=True
-        ).examine()
+        proving = frozenset(case.proving[suite.check.name])
+        given = case.runs, case.base, case.tree, recording, case.changes, case.note
+        probe = NeighbourProbe(*given, is_fix=case.is_fix, on_base=True, proving=proving).examine()
         known = {(finding.rule, finding.path) for finding in report.findings}  # one of a file is enough
         report.findings += [item for item in probe.findings if (item.rule, item.path) not in known]
 

@@ -167,7 +167,8 @@ def _narrowness(seen: Observation, near: Sequence[AnswerPair], share: float) -> 
     if _all_natural(seen, changed):
         return ""
     rest = likeness.without_echoes(seen, near)
-    if sum(item.differs for item in rest) <= _NARROW * len(rest):
+    differing = [item for item in rest if item.differs]
+    if len(differing) <= _NARROW * len(rest) and not any(_is_own_answer(seen, item) for item in differing):
         return "changes the answer for the inputs of the tests only"
     if reason := _likeness(seen, near):
         return reason
@@ -178,6 +179,11 @@ def _narrowness(seen: Observation, near: Sequence[AnswerPair], share: float) -> 
     if same_fault.remaining(seen):
         return "repairs the answer for some inputs near those of the tests, and leaves the same fault in others"
     return ""
+
+
+def _is_own_answer(seen: Observation, item: AnswerPair) -> bool:
+    """Return True if the patch gives an input an answer that no test has: it is written down nowhere."""
+    return item.patch.returns and item.patch.text not in {test.patch.text for test in seen.tests}
 
 
 def _likeness(seen: Observation, near: Sequence[AnswerPair]) -> str:
@@ -222,10 +228,8 @@ def _single_number(seen: Observation, near: Sequence[AnswerPair]) -> str:
             continue
         varied = _at_other_numbers(seen, near, place)
         if len(varied) >= _LEAST_NAMED and _tells_apart(varied, place) and not any(item.differs for item in varied):
-            value = observations.write_value(_number_at(changed[0], place))
-            return (
-                f"changes the answer only where an argument is {value}, and no test shows that other numbers were right"
-            )
+            where = f"where an argument is {observations.write_value(_number_at(changed[0], place))}"
+            return f"changes the answer only {where}, and no test shows that other numbers were right"
     return ""
 
 
@@ -340,9 +344,7 @@ def _echoes(seen: Observation, differing: Sequence[AnswerPair], share: float) ->
     answers = {item.patch.text for item in seen.tests if item.patch.returns}
     copies = [item for item in differing if item.patch.text in answers]
     pairs = {(item.base.text, item.patch.text) for item in seen.tests}
-    apart = [
-        item for item in copies if (item.base.text, item.patch.text) not in pairs
-    ]  # base tells them from the tests
+    apart = [item for item in copies if (item.base.text, item.patch.text) not in pairs]  # base tells them apart
     if len(apart) < _LEAST_ECHOES or len(copies) < _ECHO * len(differing) or renamed_words.follows_words(seen):
         return False
     own = {seen.tests[at].patch.text for at in seen.changed}
@@ -425,10 +427,6 @@ def _varied(seen: Observation, at: int) -> list[AnswerPair]:
 
 def _places(given: CallInput) -> list[tuple[str, Any]]:
     return [*((str(place), value) for place, value in enumerate(given.args)), *given.kwargs.items()]
-
-
-def _is_small(given: CallInput) -> bool:
-    return any(_is_special(value) for _, value in _places(given))
 
 
 def _is_smallest(given: CallInput) -> bool:
@@ -543,8 +541,8 @@ def side_by_side(seen: Observation, more: Sequence[AnswerPair]) -> tuple[str, ..
 
 def _side_by_side(seen: Observation) -> Iterator[str]:
     """Yield inputs of the tests, then neighbours of them, with both answers."""
-    chosen = [at for at in seen.changed if not _is_small(seen.tests[at].input)] or seen.changed
-    chosen = chosen or list(range(len(seen.tests)))
+    large = [at for at in seen.changed if not any(_is_special(value) for _, value in _places(seen.tests[at].input))]
+    chosen = large or seen.changed or list(range(len(seen.tests)))
     at = min(chosen, key=lambda number: len(str(seen.tests[number].input)), default=None)
     if at is None:
         return

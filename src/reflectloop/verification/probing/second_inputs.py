@@ -76,6 +76,7 @@ class NeighbourProbe:
     callers: Sequence[Caller] = ()  # the functions of the recording, if they stand for changed ones
     is_fix: bool = False
     on_base: bool = False  # the calls were recorded on base, whose functions may have another name for the patch
+    proving: frozenset[str] = frozenset()  # tests that turned green, whose calls are tried first
     _endings: ClassVar[tuple[str, ...]] = (".py",)
 
     def examine(self, report: NeighbourReport | None = None) -> NeighbourReport:
@@ -171,7 +172,7 @@ class NeighbourProbe:
 
     def _functions(self, report: NeighbourReport) -> list[tuple[ChangedFunction, FunctionInputs]]:
         calls: dict[ChangedFunction, list[RecordedCall]] = {}
-        for call in sorted(self.recording.calls, key=lambda call: bool(call.data.get("nested"))):
+        for call in sorted(self.recording.calls, key=lambda call: (call.test not in self.proving, _is_nested(call))):
             calls.setdefault(call.function, []).append(call)
         out: list[tuple[ChangedFunction, FunctionInputs]] = []
         sources = [item for item in self.changes if not is_test(item.path)]
@@ -304,6 +305,10 @@ class ProgramBox:
         done = box.run(SandboxCommand(command, box.workspace.repo.resolve(), log, _LIMIT_S))
         self.note(sum(len(function["inputs"]) for function in job["functions"]), done, log)
         return [line for line in programs.read_lines(tmp, (self.name,), f"{file}l") if is_line(line, job)]
+
+
+def _is_nested(call: RecordedCall) -> bool:
+    return bool(call.data.get("nested"))
 
 
 def is_line(line: Mapping[str, Any], job: Job) -> bool:
