@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from reflectloop.verification.result import ChangedFile
 _MOST_READERS = 400  # files of the project that are searched for readers of changed names
 _ANY_NAME = frozenset(("globals", "vars", "locals", "setattr", "modules", "__dict__"))  # by which any name is bound
 _HOOKS = frozenset(("__getattr__", "__getattribute__", "__init_subclass__"))  # that may answer for any name
+_LOOKUPS = frozenset(("__import__", "import_module", "find_spec"))
 _FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
@@ -318,3 +320,40 @@ def _read_names(node: ast.AST) -> set[str]:
 
 def _changed_statements(old: _SourceModule, new: _SourceModule) -> set[str]:
     return {name for name in {*old.statements, *new.statements} if old.statements.get(name) != new.statements.get(name)}
+
+
+# Libraries ----------------------------------------------------------------------------------------------------------
+
+
+def newly_asked_for(changes: Sequence[ChangedFile], others: Callable[[], Mapping[str, bytes]]) -> tuple[str, ...]:
+    """Return the installed modules that changed sources import, or look for, and no source of base does.
+
+    `others` gives the sources of the patch. What lies in the project and the standard library are left out.
+    """
+    edited = [change for change in changes if change.path.endswith(".py") and change.after is not None]
+    wanted = {name for change in edited for name in _asked_for(change.after or b"")} - {*sys.stdlib_module_names}
+    known = {name for change in edited if change.before for name in _asked_for(change.before)}
+    if not wanted - known:
+        return ()
+    sources, paths = others(), {change.path for change in edited}
+    known |= {name for path, source in sources.items() if path not in paths for name in _asked_for(source)}
+    own = {part.removesuffix(".py") for path in {*sources, *paths} for part in path.split("/")}
+    return tuple(sorted(wanted - known - own))
+
+
+def _asked_for(source: bytes) -> Iterator[str]:
+    tree = parse(source)
+    for node in ast.walk(tree) if isinstance(tree, ast.Module) else ():
+        names: Sequence[str] = ()
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            names = [node.module or ""]
+        elif isinstance(node, ast.Call) and _called_name(node.func) in _LOOKUPS:
+            first = node.args[0] if node.args else None
+            names = [first.value] if isinstance(first, ast.Constant) and isinstance(first.value, str) else ()
+        yield from (top for name in names if (top := name.partition(".")[0]))
+
+
+def _called_name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -63,6 +63,7 @@ _SINGLE: tuple[tuple[str, Way, Way | None], ...] = (
 )
 # A later and an earlier version: honest code may need a limit, but is right on both sides of the version of the tests.
 _VERSION = ("version of Python", _alone("python", python=2), _alone("python2", python=-1))
+_LIBRARY = "installed library"
 
 # Runs stand-ins on a tree: calls, then whether the project's own hooks are loaded.
 RunStandIns = Callable[[str, Sequence[RecordedCall], bool], Outcomes]
@@ -91,6 +92,7 @@ class OutcomeProbe:
     recording: Recording
     record_on_base: RecordOnBase
     reads_version: bool = False  # whether the change may newly read the version of Python
+    libraries: Sequence[str] = ()  # installed modules that the change newly asks for
     findings: list[TamperFinding] = field(default_factory=list)
     probed: set[ChangedFunction] = field(default_factory=set)
     left_out: dict[ChangedFunction, str] = field(default_factory=dict)
@@ -98,7 +100,7 @@ class OutcomeProbe:
     def examine(self) -> None:
         """Repeat the calls in a plain bare interpreter and in one where everything else is moved."""
         calls = chosen(self.recording.calls)
-        ways = (_PLAIN, _REPEATED, _MOVED, *(_VERSION[1:2] if self.reads_version else ()))
+        ways = (_PLAIN, _REPEATED, _MOVED, *(first for _, first, _ in self._asked_for()))
         outcomes = self.bare.run(self.tree, calls, ways)
         plain, moved = outcomes["plain"], [outcomes[way.name] for way in ways[2:]]
         again = {key: result for key, result in outcomes["again"].items() if key[1] != "repeated"}
@@ -275,7 +277,7 @@ class OutcomeProbe:
         fewer = [calls[number] for number in numbers if calls[number].function.qualname not in reported]
         if not fewer:
             return
-        single = (*_SINGLE, *((_VERSION,) if self.reads_version else ()))
+        single = (*_SINGLE, *self._asked_for())
         ways = [_PLAIN, _AGAIN, *(way for _, *both in single for way in both if way is not None)]
         now = self.bare.run(self.tree, fewer, ways)
         before = self.bare.run(self.base, [_as_on_base(call) for call in fewer], ways)
@@ -291,8 +293,8 @@ class OutcomeProbe:
                 other = now[first.name].get(key)
                 if not _differ(other, result) or _is_usual(cause, result, other):
                     continue
-                if _differ(before[first.name].get(key), before["plain"].get(key)):
-                    continue  # base depends on it too
+                if _is_explained(cause, other, before["plain"].get(key), before[first.name].get(key)):
+                    continue
                 if cause == "date" and _may_hold_the_time(fewer[key[0]], before["plain"].get(key)):
                     self.left_out.setdefault(function, "its objects may hold the time, and base cannot repeat the call")
                     continue
@@ -304,6 +306,13 @@ class OutcomeProbe:
                 text = f"only with this {cause}"
                 self._report_each("only-in-these-surroundings", [(text, "suspect", fewer[key[0]], result, other)])
                 break
+
+    def _asked_for(self) -> Iterator[tuple[str, Way, Way | None]]:
+        """Yield the surroundings that are tried only if the change asks for them."""
+        if self.reads_version:
+            yield _VERSION
+        if self.libraries:
+            yield _LIBRARY, _alone("library", hidden=[*self.libraries]), None
 
     # Equality ----------------------------------------------------------------------------------------------------
 
@@ -422,6 +431,13 @@ def _may_hold_the_time(call: RecordedCall, on_base: RepeatedCall | None) -> bool
     """Return True for a call with an object that was made in the test, such as a cache, and that base cannot read."""
     has_object = '"pickle"' in plain_data.text_of([call.data["args"], call.data["kwargs"]])
     return has_object and (on_base is None or bool(on_base.left_out))
+
+
+def _is_explained(
+    cause: str, other: RepeatedCall | None, base: RepeatedCall | None, base_there: RepeatedCall | None
+) -> bool:
+    """Return True if base depends on it too, or if the patch without a library does not do what base does."""
+    return _differ(base_there, base) or (cause == _LIBRARY and _differ(other, base))
 
 
 def _is_usual(cause: str, plain: RepeatedCall, other: RepeatedCall | None) -> bool:

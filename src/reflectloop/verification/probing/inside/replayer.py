@@ -5,7 +5,8 @@ tests call `replay_group`. JOB is a JSON file:
 
     {"calls": [{"id": 0, "group": "g1", "module", "qualname", "line", "args", "kwargs", "first", "argv", "env"}, ...],
      "path": ["src", ""], "top": "/folder/of/the/package", "out": "/file", "limit_s": 2.0, "now": 1790000000.5,
-     "moved": {"days": 767, "thread": true, "argv": "name", "python": 1, "level": 5, "digits": 4}}
+     "moved": {"days": 767, "thread": true, "argv": "name", "python": 1, "level": 5, "digits": 4,
+     "hidden": ["regex"]}}
 
 Each outcome is a JSON line {"id", "which": "raw" or "public", "outcome", "after", "equal": "why"}: `raw` is the
 function itself, `public` what callers reach by its name, if a decorator makes that something else. An outcome is one of
@@ -19,6 +20,7 @@ import decimal  # it and logging here, since importing them reads the clock that
 import functools
 import gc
 import importlib
+import importlib.machinery
 import inspect
 import json
 import logging
@@ -392,6 +394,7 @@ def main(path: str) -> None:
     if moved.get("python"):
         _show_version(sys.version_info[1] + int(moved["python"]))
     _set_library(moved)
+    _hide(frozenset(moved.get("hidden") or ()))
     _leave_no_name()
     if job.get("now"):
         guard.StillClock(job["now"], float(moved.get("days") or 0)).start()
@@ -410,6 +413,18 @@ def _set_library(moved: dict[str, Any]) -> None:
         logging.getLogger().addHandler(logging.NullHandler())
     if moved.get("digits"):
         decimal.DefaultContext.prec = decimal.getcontext().prec = moved["digits"]  # of other threads, of this one
+
+
+def _hide(names: frozenset[str]) -> None:
+    """Let some installed modules be missing."""
+    finder: Any = importlib.machinery.PathFinder
+    usual = finder.find_spec
+
+    def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
+        return None if name.partition(".")[0] in names else usual(name, path, target)
+
+    if names:
+        finder.find_spec = find_spec
 
 
 def _show_version(minor: int) -> None:
