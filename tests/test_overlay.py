@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import shutil
@@ -12,45 +11,24 @@ import stat
 import subprocess
 import tempfile
 import threading
-import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from both_workspaces import KINDS, apart, on_both, opened, recorded
 from reflectloop.config import WorkspaceConfig
 from reflectloop.demo import project as demo
 from reflectloop.errors import SandboxCreateFailed
 from reflectloop.system import overlay
-from reflectloop.workspace import checkout, layers, patch, project, snapshot, workspace_registry
+from reflectloop.workspace import checkout, layers, project, snapshot, workspace_registry
 from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.folders import Folders
 from reflectloop.workspace.fresh_layers import FreshLayers
 from reflectloop.workspace.store import open_store
 from support import Repo, start, wait_until
-
-KINDS = ("auto", "off")
-
-
-def apart(work: Callable[[], Any]) -> Any:
-    """Return what `work` returns in a child with one thread, which can have mounts of its own."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if not child:
-        try:
-            answer = {"value": work()}
-        except BaseException:  # noqa: BLE001 - the parent fails with it
-            answer = {"error": traceback.format_exc()}
-        os.write(writer, json.dumps(answer).encode())
-        os._exit(0)
-    os.close(writer)
-    with open(reader, "rb") as file:
-        answer = json.loads(file.read() or '{"error": "the child died"}')
-    os.waitpid(child, 0)
-    assert "error" not in answer, answer["error"]
-    return answer["value"]
 
 
 def _refusal() -> str | None:
@@ -76,56 +54,6 @@ def tree(repo: Repo) -> Repo:
     (repo.path / "link").symlink_to("src/one.py")
     repo.commit("a tree")
     return repo
-
-
-@contextmanager
-def opened(repo: Repo, kind: str, name: str = "aaaaaa", *, copied: bool = False, **more: Any) -> Iterator[Workspace]:
-    found = project.open_project(repo.path)
-    settings = WorkspaceConfig(overlay=kind)
-    store = open_store(found, settings)
-    base = snapshot.take_snapshot(found, store, Folders(found.root).scratch)
-    space = checkout.create(
-        found,
-        store,
-        base._replace(tree=more.pop("tree", base.tree)),
-        name=f"RLOP-20260101-{name}",
-        root=checkout.sandbox_root(found, None),
-        carry=settings,
-        **more,
-    )
-    assert (space.over is not None) == (kind == "auto" and not copied)
-    try:
-        yield space
-    finally:
-        space.close()
-        entry = workspace_registry.find(found.folder, space.name)
-        assert entry is not None
-        workspace_registry.destroy(entry)
-
-
-def on_both(repo: Repo, work: Callable[[Workspace], Any], **more: Any) -> Any:
-    """Return what `work` answers in a workspace; it must be the same in both kinds."""
-
-    def answer(kind: str) -> Any:
-        with opened(repo, kind, **more) as space:
-            return work(space)
-
-    answers = [apart(lambda kind=kind: answer(kind)) for kind in KINDS]  # type: ignore[misc]
-    assert answers[0] == answers[1]
-    return answers[0]
-
-
-def recorded(change: Callable[[Path], object]) -> Callable[[Workspace], list[str]]:
-    """Return a function that makes a change and returns the tree and the patch."""
-
-    def work(space: Workspace) -> list[str]:
-        change(space.repo)
-        now = space.record()
-        whole = space.record(thorough=True)
-        assert whole.tree == now.tree
-        return [now.tree, patch.exact_patch(space.git(), space.base_tree, now.tree).decode("utf-8", "replace")]
-
-    return work
 
 
 def _remove_and_make_again(repo: Path) -> None:
@@ -278,6 +206,50 @@ def test_a_dirty_project_is_laid_over_the_layer_of_its_base(tree: Repo) -> None:
         if space.over:
             assert space.over.layer.tree != space.base_tree
         return recorded(lambda repo: (repo / "untracked.txt").unlink())(space)
+
+    on_both(tree, work)
+
+
+def _reshape(repo: Path) -> None:
+    """Let files, folders and links take each other's place, in the user's own tree."""
+    shutil.rmtree(repo / "docs")
+    (repo / "docs").write_text("a file now\n")
+    (repo / "a.txt").unlink()
+    (repo / "a.txt").mkdir()
+    (repo / "a.txt" / "below.txt").write_text("a folder now\n")
+    (repo / "link").unlink()
+    (repo / "link").write_text("no link now\r\n")
+    shutil.rmtree(repo / "src" / "deep")
+    (repo / "src" / "deep").symlink_to("one.py")
+    shutil.rmtree(repo / "lib" / "x" / "y")
+    (repo / "run.sh").chmod(0o644)
+
+
+@pytest.mark.parametrize("attributes", [None, "link text eol=crlf\n"])
+def test_what_the_user_changed_is_laid_over_a_layer_as_a_checkout_would_write_it(
+    tree: Repo, attributes: str | None
+) -> None:
+    on_both(tree, recorded(lambda _: None))
+    _reshape(tree.path)
+    if attributes:
+        tree.write(".gitattributes", attributes)
+
+    def files_of(space: Workspace) -> list[list[Any]]:
+        paths = [path for path in sorted(space.repo.rglob("*")) if ".git" not in path.parts]
+        return [
+            [path.name, oct(path.lstat().st_mode), path.is_file() and path.read_bytes().decode("latin-1")]
+            for path in paths
+        ]
+
+    def work(space: Workspace) -> list[Any]:
+        laid = files_of(space)
+        index = space.engine_dir / "workspace-index"
+        shutil.copy2(space.repo / ".git" / "index", index)
+        listed = space.store.git(work_tree=space.repo, index=index).run("ls-files", "-z", "-s", "-m").decode()
+        (space.repo / "docs").unlink()
+        space.reset_to(space.base_tree)
+        assert files_of(space) == laid
+        return [laid, listed, recorded(lambda repo: (repo / "a.txt" / "below.txt").write_text("changed\n"))(space)]
 
     on_both(tree, work)
 

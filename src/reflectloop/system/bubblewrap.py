@@ -168,20 +168,8 @@ def _separations(apart: Namespaces) -> Iterator[str]:
 def read_only_but(writable: Path) -> list[str]:
     """Return the prefix for a command that may write to one folder only."""
     place = os.fspath(writable)
-    return [
-        executables.need("bwrap"),
-        "--ro-bind",
-        "/",
-        "/",
-        "--dev-bind",
-        "/dev",
-        "/dev",
-        "--bind",
-        place,
-        place,
-        "--die-with-parent",
-        "--",
-    ]
+    binds = ("--ro-bind", "/", "/", "--dev-bind", "/dev", "/dev", "--bind", place, place)
+    return [executables.need("bwrap"), *binds, "--die-with-parent", "--"]
 
 
 def with_die_with_parent(argv: list[str]) -> list[str]:

@@ -9,7 +9,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -26,7 +26,7 @@ from reflectloop.workspace.layers import LayerWithChanges, MountedLayer
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.record_tree import RecordedTree, Unrecordable, Within, changed_since, record_tree, time_mark
 from reflectloop.workspace.snapshot import Snapshot
-from reflectloop.workspace.store import Store, copy_if_there, pack_objects, write_git_dir
+from reflectloop.workspace.store import Store, TreeChange, copy_if_there, pack_objects, tree_changes, write_git_dir
 
 _HOME_GITCONFIG = """\
 [user]
@@ -244,11 +244,16 @@ class Workspace:
             raise SandboxCreateFailed(f"the workspace cannot be used again: {fault}") from fault
         self.tree, self.mark_ns = tree, time_mark(self.folder)
 
-    def lay_changes(self, over: MountedLayer, tree: str) -> None:
+    def lay_changes(self, over: MountedLayer, tree: str, changes: Sequence[TreeChange] = ()) -> None:
         """Write the files of `tree` that the layer does not have, without looking at any other."""
-        if tree != over.layer.tree:
-            self._writer().run("read-tree", "-m", "-u", over.layer.tree, tree)
-            over.note_index(layers.differences(self._writer(), over.layer.tree, tree))
+        if tree == over.layer.tree:
+            return
+        changes = changes or self._changes_over(over, tree)
+        over.note_index({change.name for change in changes})
+        layers.lay_changes(self._writer(), self.repo, over.layer.tree, tree, changes)
+
+    def _changes_over(self, over: MountedLayer, tree: str) -> Sequence[TreeChange]:
+        return tree_changes(self.store.git(objects=self.quarantine), over.layer.tree, tree)
 
     def _writer(self) -> Git:
         """Return git without the write guard, which does not allow the workspace's files. It writes no objects."""
@@ -258,7 +263,7 @@ class Workspace:
     def _check_out(self, tree: str) -> None:
         self._writer().run("read-tree", "-u", "--reset", tree)
         if self.over:
-            self.over.note_index(layers.differences(self._writer(), self.over.layer.tree, tree))
+            self.over.note_index({change.name for change in self._changes_over(self.over, tree)})
         self.tree, self.mark_ns = tree, time_mark(self.folder)
 
     def _check_out_again(self, tree: str) -> None:
@@ -498,7 +503,7 @@ def _mount(space: Workspace, near: LayerWithChanges, fresh: FreshLayers | None) 
         return False
     space.over, space.identity = over, workspace_registry.identity(space.folder)
     if not fresh:
-        space.lay_changes(over, space.tree)
+        space.lay_changes(over, space.tree, over.changes)
     return True
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from reflectloop.errors import SandboxCreateFailed
 from reflectloop.system import overlay
 from reflectloop.system.undo import on_failure
-from reflectloop.workspace.layers import Layer, ThinLayer
-from reflectloop.workspace.store import Store
+from reflectloop.workspace.layers import Layer, ThinLayer, lay_changes
+from reflectloop.workspace.store import Store, tree_changes
 
 _Key = tuple[Path, int]  # of a layer: the same folder may hold another one later
 
@@ -87,7 +87,8 @@ def _lay_out(layer: Layer, tree: str, store: Store, objects: Path | None) -> Thi
         overlay.mount([layer.files], thin.upper, work, files)
         try:
             writer = store.git(work_tree=files, index=thin.index, objects=objects)
-            writer.run("read-tree", "-m", "-u", layer.tree, tree)
+            changes = tree_changes(store.git(objects=objects), layer.tree, tree)
+            lay_changes(writer, files, layer.tree, tree, changes)
         finally:
             with overlay.alone():
                 overlay.unmount(files)

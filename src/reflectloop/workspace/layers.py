@@ -27,7 +27,7 @@ from reflectloop.system.undo import on_failure
 from reflectloop.workspace import workspace_registry
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.record_tree import time_mark
-from reflectloop.workspace.store import Store
+from reflectloop.workspace.store import Store, TreeChange, tree_changes
 
 if TYPE_CHECKING:
     from reflectloop.workspace.fresh_layers import FreshLayers
@@ -45,6 +45,7 @@ _SPARE = 2  # a layer is made if the disk has room for so many
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _STATUS = Path("/proc/self/status")
 _SECOND_NS = 10**9
+_NOTHING = b"000000"  # the mode of what a tree does not have
 _AT_ONCE = 200  # names in one call of git
 
 
@@ -143,10 +144,10 @@ class Layer:
 
 
 class LayerWithChanges(NamedTuple):
-    """A layer, and the names at which the wanted tree differs from it."""
+    """A layer, and where the wanted tree differs from it."""
 
     layer: Layer
-    names: list[bytes]
+    changes: tuple[TreeChange, ...]
 
 
 class PartialFolder:
@@ -205,7 +206,7 @@ def open_layer(
         if near is None:
             _remember(project, root)
             layer = _lay_out(home, store, tree, reader)
-            near = LayerWithChanges(layer, []) if layer else None
+            near = LayerWithChanges(layer, ()) if layer else None
             remove_unused(project.folder, project.root, settings.layers_mb * 10**6)
         if near:
             near.layer.mark_used()
@@ -251,10 +252,12 @@ def _find(home: Path, store: Store, tree: str, reader: Git, fresh: FreshLayers |
         layer = _attach(folder)
         if layer is None:
             continue
-        names = [] if layer.tree == tree else _differences(reader, layer.tree, tree)
-        if names is not None and len(names) <= max(_FEW_CHANGES, layer.count // _SHARE):
+        changes = None
+        with contextlib.suppress(GitFailed):  # the tree of the layer is no longer known
+            changes = tree_changes(reader, layer.tree, tree)
+        if changes is not None and len(changes) <= max(_FEW_CHANGES, layer.count // _SHARE):
             if layer.is_whole(store, thorough=fresh is not None and not fresh.was_compared(layer)):
-                return LayerWithChanges(layer, names)
+                return LayerWithChanges(layer, changes)
             layer.discard()
         layer.close()
     return None
@@ -265,16 +268,6 @@ def _last_used(folder: Path) -> int:
         return (folder / _RECORD).stat().st_mtime_ns
     except OSError:
         return 0
-
-
-def _differences(reader: Git, old: str, new: str) -> list[bytes] | None:
-    listed = reader.attempt("diff-tree", "-r", "-z", "--name-only", "--no-renames", old, new)
-    return git.paths(listed.stdout) if listed.code == 0 else None
-
-
-def differences(reader: Git, old: str, new: str) -> list[bytes]:
-    """Return the names at which two trees differ."""
-    return git.paths(reader.run("diff-tree", "-r", "-z", "--name-only", "--no-renames", old, new)) if old != new else []
 
 
 def _attach(folder: Path) -> Layer | None:
@@ -320,13 +313,8 @@ def _fill(part: Path, store: Store, tree: str, reader: Git, count: int, size: in
     writer.run("read-tree", "-u", "--reset", tree)
     (part / "files" / ".git").mkdir()
     os.link(part / "index", part / "files" / ".git" / "index")
-    return {
-        "tree": tree,
-        "made_ns": time_mark(part),
-        "files": count,
-        "bytes": size,
-        "identity": _identity(part / "files"),
-    }
+    same = _identity(part / "files")
+    return {"tree": tree, "made_ns": time_mark(part), "files": count, "bytes": size, "identity": same}
 
 
 def _put(part: Path, target: Path) -> None:
@@ -351,7 +339,8 @@ class MountedLayer:
         self.layer, self._repo, self._engine_dir = near.layer, folder / "repo", engine_dir
         self._thin = thin
         self._number = 0
-        self._touched = set(near.names)  # where the index may differ from the layer
+        self.changes = near.changes
+        self._touched = {change.name for change in near.changes}  # where the index may differ from the layer
 
     def has_index(self, tree: str) -> bool:
         """Return True if the files below the changes include the index of this tree."""
@@ -459,6 +448,32 @@ class MountedLayer:
         self._touched.update(names)
 
 
+def lay_changes(writer: Git, repo: Path, old: str, new: str, changes: Sequence[TreeChange]) -> None:
+    """Turn the files and the index of the tree `old` into those of `new`; only changed paths are read or written."""
+    if any(change.name.rpartition(b"/")[2] == b".gitattributes" for change in changes):
+        writer.run("read-tree", "-m", "-u", old, new)  # writes the other files by the new attributes
+        return
+    lines = (b"%s %s\t%s\0" % (change.mode, change.blob, change.name) for change in changes)
+    writer.run("update-index", "-z", "--index-info", stdin=b"".join(lines))
+    with tree_walk.open_folder(repo) as top:
+        for change in changes:
+            if change.mode == _NOTHING:
+                _delete(top, os.fsdecode(change.name).split("/"))
+    written = b"".join(change.name + b"\0" for change in changes if change.mode != _NOTHING)
+    writer.run("checkout-index", "-u", "-f", "-q", "-z", "--stdin", stdin=written)
+
+
+def _delete(top: int, parts: Sequence[str]) -> None:
+    """Delete a file, or the folder of a submodule, and the folders that are empty then; follow no link."""
+    for depth in range(len(parts), 0, -1):
+        try:
+            with beneath.open_folder(top, parts[: depth - 1]) as folder:
+                status = os.lstat(parts[depth - 1], dir_fd=folder)
+                (os.rmdir if stat.S_ISDIR(status.st_mode) else os.unlink)(parts[depth - 1], dir_fd=folder)
+        except OSError:  # it is not there, holds something else, or is behind a link
+            return
+
+
 def _move(paths: Sequence[str], source: Path, target: Path) -> None:
     with tree_walk.open_folder(source) as here, tree_walk.open_folder(target) as there:
         for path in paths:
@@ -481,7 +496,7 @@ def reopen(store: Store, entry: workspace_registry.WorkspaceEntry) -> None:
         layer = None if refusal else _attach(home / key) or _lay_out(home, store, tree, store.git())
         if layer is None:
             raise SandboxCreateFailed(f"the workspace of {entry.name} cannot be mounted: {refusal or 'no room'}")
-        space = MountedLayer(entry.folder, entry.engine_dir, LayerWithChanges(layer, []))
+        space = MountedLayer(entry.folder, entry.engine_dir, LayerWithChanges(layer, ()))
         space.remount(number)
         space.provide_index()
     except (OSError, GitFailed) as fault:

@@ -90,7 +90,7 @@ class _FreshNames:
         return self._is_fresh(name) or any(self._has_folder(above) for above in _above(name))
 
     def missing(self, names: list[bytes]) -> list[bytes]:
-        return [name for name in names if not _is_there(name, self._top)]
+        return [name for name in names if _mode(name, self._top) is None]
 
     def _has_folder(self, name: bytes) -> bool:
         if name not in self._folders:
@@ -162,23 +162,15 @@ def _in_order(names: list[bytes], root: Path) -> list[bytes]:
     If a folder became a file or a link, the names below it are dropped, because they are removed with it.
     """
     with tree_walk.open_folder(root) as top:
-        known = {name for name in names if not _is_folder(name, top)}
+        known = {name for name in names if not stat.S_ISDIR(_mode(name, top) or 0)}
     return [name for name in sorted(names) if not any(above in known for above in _above(name))]
 
 
-def _is_folder(name: bytes, top: int) -> bool:
+def _mode(name: bytes, top: int) -> int | None:
     try:
-        return stat.S_ISDIR(os.lstat(name, dir_fd=top).st_mode)
+        return os.lstat(name, dir_fd=top).st_mode
     except OSError:
-        return False
-
-
-def _is_there(name: bytes, top: int) -> bool:
-    try:
-        os.lstat(name, dir_fd=top)
-    except OSError:
-        return False
-    return True
+        return None
 
 
 def _above(name: bytes) -> Iterator[bytes]:

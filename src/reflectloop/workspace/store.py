@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -237,3 +238,20 @@ def _read_rules(source: Path) -> bytes:
     except OSError as fault:
         # Unread ignore rules could let a private file into the workspace.
         raise SandboxCreateFailed(f"cannot read the ignore rules in {source}: {fault.strerror}") from fault
+
+
+class TreeChange(NamedTuple):
+    """A path at which a tree differs from an older one, with its mode and object in the new tree; 000000: deleted."""
+
+    name: bytes
+    mode: bytes
+    blob: bytes
+
+
+@functools.lru_cache(maxsize=2)  # a workspace asks for the same trees several times, and they never change
+def tree_changes(git: Git, old: str, new: str) -> tuple[TreeChange, ...]:
+    """Return where `new` differs from `old`."""
+    if old == new:
+        return ()
+    fields = git.run("diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames", old, new).split(b"\0")
+    return tuple(TreeChange(name, *head.split()[1:4:2]) for head, name in zip(fields[0::2], fields[1::2], strict=False))

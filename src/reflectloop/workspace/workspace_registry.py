@@ -89,16 +89,8 @@ def _read(engine_dir: Path) -> WorkspaceEntry:
         if known and folder.name in (engine_dir.name, plain_name(engine_dir.name)) and is_private(folder.parent):
             mark_ns = int(record.get("mark_ns", 0))
             same = tuple(int(number) for number in record.get("identity", ()))
-            return WorkspaceEntry(
-                engine_dir.name,
-                folder,
-                engine_dir,
-                int(record["pid"]),
-                int(record["born"]),
-                record["fate"],
-                mark_ns,
-                same,
-            )
+            pid, born = int(record["pid"]), int(record["born"])
+            return WorkspaceEntry(engine_dir.name, folder, engine_dir, pid, born, record["fate"], mark_ns, same)
     except (OSError, ValueError, KeyError, TypeError):
         pass
     return WorkspaceEntry(engine_dir.name, engine_dir / "no-folder-known", engine_dir, 0, 0, "at work")
