@@ -1,4 +1,4 @@
-"""Small programs with a real bug each, laid out as projects; the folder comes from PROOF_QUIXBUGS."""
+"""Small programs with a real bug each, laid out as projects; the folder comes from QUIXBUGS_DIR."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ class Program(NamedTuple):
 
 
 def programs() -> list[Program]:
-    place = os.environ.get("PROOF_QUIXBUGS")
+    place = os.environ.get("QUIXBUGS_DIR")
     if not place:
-        raise SystemExit("PROOF_QUIXBUGS names no folder with python_programs, correct_python_programs, json_testcases")
+        raise SystemExit("QUIXBUGS_DIR names no folder with python_programs, correct_python_programs, json_testcases")
     wanted = os.environ.get("PROOF_ONLY", "").split(",") if os.environ.get("PROOF_ONLY") else list(NAMES)
     return [_program(Path(place), name) for name in wanted]
 
