@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import reflectloop
 from reflectloop.errors import ReflectloopError
@@ -16,8 +16,10 @@ from reflectloop.terms import OutcomeWord
 from reflectloop.trust import signing
 from reflectloop.verification import evidence
 from reflectloop.verification.evidence import RECEIPT, SignatureState
-from reflectloop.verification.result import DetectedCheck
 from reflectloop.workspace.folders import Folders
+
+if TYPE_CHECKING:
+    from reflectloop.verification.result import DetectedCheck
 
 CONDITIONS = "conditions"  # in a receipt: the hash of all that the verdict depends on, besides the trees
 VERDICT = "verdict.json"
@@ -51,6 +53,8 @@ def program() -> list[str]:
 
 def checks(folders: Folders, tree: str, detect: Callable[[], list[DetectedCheck]]) -> list[DetectedCheck]:
     """Return the checks that this engine detects in a tree; they are looked for once, since a tree never changes."""
+    from reflectloop.verification.result import DetectedCheck  # noqa: PLC0415 - a hook that detects nothing starts sooner
+
     key, user_key = hashed([program(), tree]), None if signing.lies_in(folders.root) else signing.key()
     path = folders.own / "cache" / "checks" / f"{key}.json"
     before = read_json(path)
