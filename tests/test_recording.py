@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from boxes import without_bubblewrap
-from reflectloop.errors import Locked
+from reflectloop.errors import Locked, SandboxCreateFailed
 from reflectloop.state import lock
-from reflectloop.system import landlock
+from reflectloop.system import bubblewrap, landlock, overlay, write_guard
 from reflectloop.system.git import Git
-from reflectloop.system.write_guard import start_write_guard
+from reflectloop.system.write_guard import WriteGuard, start_write_guard
 from reflectloop.workspace import traps
 from reflectloop.workspace.record_tree import Unrecordable
 from support import PROGRAM, Repo
@@ -234,3 +234,26 @@ def test_the_write_guard_answers_after_the_thread_that_first_used_it_has_ended(r
         thread.start()
         thread.join()
         assert answers == [git.line("rev-parse", "HEAD")]
+
+
+def test_no_answer_of_the_guarded_shell_is_taken_for_another_however_slowly_it_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overlay, "is_used", lambda: True)
+    monkeypatch.setattr(write_guard, "_PATIENCE_S", 0.01)  # a start takes several times as long
+    slow = ["sh", "-c", 'sleep 0.3; exec "$@"', "sh"]
+    monkeypatch.setattr(bubblewrap, "read_only_but", lambda _: slow)
+    with WriteGuard(tmp_path) as guard:
+        codes = [guard.capture([word], cwd=None, env={}, stdin=b"").code for word in ("false", "true", "false")]
+    assert codes == [1, 0, 1]
+
+
+def test_a_guarded_shell_that_does_not_start_is_an_error_and_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overlay, "is_used", lambda: True)
+    monkeypatch.setattr(bubblewrap, "read_only_but", lambda _: ["false"])
+    with WriteGuard(tmp_path) as guard:
+        for _ in range(2):
+            with pytest.raises(SandboxCreateFailed, match="did not start"):
+                guard.capture(["true"], cwd=None, env={}, stdin=b"")

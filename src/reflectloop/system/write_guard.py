@@ -20,6 +20,8 @@ from reflectloop.system.git import GitStuck
 from reflectloop.system.process import CapturedOutput, Conversation
 
 _PATIENCE_S = 5.0  # before checking whether a call is slow or stuck
+_START_S = 60.0  # for the shell to stand in its mounts, on a loaded machine
+_GREETING = b"ready"
 
 
 def _stuck_on(root: Path) -> str | None:
@@ -57,8 +59,11 @@ class WriteGuard:
         with overlay.alone():
             shell = Conversation([*wall, executables.need("sh")], env={"PATH": executables.search_path()})
             if overlay.is_used():
-                shell.ask(b"echo\n")
-                shell.answer(_PATIENCE_S)  # then it has its mounts
+                shell.ask(b"echo " + _GREETING + b"\n")
+                if (shell.answer(_START_S) or b"").strip() != _GREETING:  # else it has its mounts
+                    shell.kill()
+                    shell.close()
+                    raise SandboxCreateFailed(f"the guarded shell did not start within {_START_S:.0f} s")
         return shell
 
     def restart(self) -> None:
@@ -71,6 +76,12 @@ class WriteGuard:
             self._shell.close()
             self._shell = None
 
+    def _kill(self) -> None:
+        """End a shell of which no more answers can be read in their order."""
+        if self._shell:
+            self._shell.kill()
+        self._end()
+
     def capture(
         self,
         argv: Sequence[str],
@@ -80,7 +91,7 @@ class WriteGuard:
         stdin: bytes,
         timeout_s: float | None = None,
     ) -> CapturedOutput:
-        """Run a command like `process.capture`, under the guard; after a timeout the guard is unusable."""
+        """Run a command like `process.capture`, under the guard; after a timeout the shell is started again."""
         until = None if timeout_s is None else clock.monotonic() + timeout_s
         with self._lock:
             return self._capture(argv, cwd, env, stdin, until)
@@ -99,12 +110,13 @@ class WriteGuard:
         shell.ask(os.fsencode(line))
         while (answer := shell.answer(_wait_s(until))) is None:
             if until is not None and clock.monotonic() >= until:
-                shell.kill()
+                self._kill()
                 raise TimeoutError(" ".join(argv[:2]))
             if cwd and (name := _stuck_on(cwd)):
-                shell.kill()
+                self._kill()
                 raise GitStuck(name)
         if not answer.strip().isdigit():
+            self._kill()
             raise SandboxCreateFailed("the guarded shell ended unexpectedly")
         return CapturedOutput(int(answer), out.read_bytes(), stderr_file.read_bytes())
 
