@@ -94,6 +94,20 @@ def test_what_python_compiled_is_no_part_of_the_change_unless_it_is_committed(
     assert verify(VerifyRequest(repo.path, base), NullObserver()).error is not None
 
 
+@pytest.mark.parametrize("name", ["x__pycache__/prices.pyc", "__pycache__/more/prices.pyc", "__pycache__/prices.pyc"])
+def test_bytecode_that_needs_no_source_is_a_part_of_the_change(repo: Repo, name: str) -> None:
+    repo.write("reflectloop.toml", CHECK)
+    repo.write("shop/__init__.py", "PRICE = 10\n")
+    repo.commit("a shop")
+    (repo.path / "shop" / name).parent.mkdir(parents=True)
+    py_compile.compile(os.fspath(repo.path / "shop/__init__.py"), os.fspath(repo.path / "shop" / name))
+
+    found = verify(VerifyRequest(repo.path), NullObserver())
+
+    assert found.error is not None
+    assert f"shop/{name}" in found.error.message
+
+
 def test_bytecode_that_is_loaded_without_a_look_at_its_source_is_a_part_of_the_change(repo: Repo) -> None:
     repo.write("reflectloop.toml", CHECK)
     repo.write("shop/__init__.py", "PRICE = 10\n")

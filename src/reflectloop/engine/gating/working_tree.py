@@ -10,12 +10,15 @@ from pathlib import Path
 from reflectloop.errors import UnsupportedRepository
 from reflectloop.system import git
 from reflectloop.system.git import Git
+from reflectloop.system.patterns import lazy
 from reflectloop.verification.tree_builder import TreeBuilder
 from reflectloop.workspace import repository, secret_guard, snapshot
 from reflectloop.workspace.project import Project
 
 _SUBMODULE = b"160000 "
 _COMPARED = (bytes(4), b"\x03\0\0\0")  # flags of a compiled file with the time, or a hash to compare, of its source
+# `__pycache__/NAME.TAG.pyc`: without its source, no import finds such a file.
+_COMPILED = lazy(r"(?:^|/)__pycache__/[^/.]+\.[^/]+\.pyc$")
 _ENVIRONMENTS = frozenset((".venv", "venv", "node_modules"))
 
 
@@ -84,7 +87,7 @@ def _without_compiled(trees: TreeBuilder, known: Sequence[str], head: str) -> tu
     What Python would load without a look at the source is no usual file, and stays.
     """
     new = {entry.path: entry.new.blob for entry in trees.changed_entries(known[0], head) if entry.is_new}
-    compiled = [path for path in new if path.endswith(".pyc") and "__pycache__/" in path]
+    compiled = [path for path in new if _COMPILED.search(path)]
     compiled = [path for path in compiled if not any(path in trees.listing(tree) for tree in known)]
     contents = trees.contents([new[path] for path in compiled]) if compiled else {}
     compiled = [path for path in compiled if contents[new[path]][4:8] in _COMPARED]
