@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import signal
+import stat
 import subprocess
 import time
 from pathlib import Path
@@ -12,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from support import Repo, start
+from support import Repo, start, wait_until
 
 STEPS = 3
 RECOVERY = ("run_resumed", "step_interrupted")
@@ -216,3 +218,36 @@ def test_status_names_the_command_that_goes_on(repo: Repo) -> None:
     killed_after(repo, repo.steps("sleep 30"), 3, "run")
     shown = repo.run("status").stdout
     assert "reflectloop resume" in shown
+
+
+@pytest.mark.usefixtures("copied_workspaces")
+@pytest.mark.parametrize("is_swapped", [False, True])
+def test_a_run_continues_in_the_workspace_of_the_killed_engine(repo: Repo, is_swapped: bool) -> None:
+    """Files of the interrupted step are gone. A folder that stands in the workspace's place is not used."""
+    path = repo.steps("echo 1 > one.txt", "stat -c %i . > inode.txt; ls > seen.txt; echo x > half.txt; sleep 0.2")
+    killed_after(repo, path, 4, "run")
+    assert "step_interrupted" not in [event["kind"] for event in journal(repo)]
+    (space,) = (Path(os.environ["TMPDIR"]) / "reflectloop").glob("RLOP-*/repo")
+    (space / "half.txt").write_text("of the interrupted step")
+    if is_swapped:
+        space.rename(space.with_name("other"))
+        space.mkdir(mode=0o700)
+    inode = space.stat().st_ino
+    assert repo.run("resume").code == 0
+    changes = (repo.latest() / "changes.patch").read_text()
+    assert (f"+{inode}\n" in changes) is not is_swapped
+    assert "+half.txt" not in changes
+    assert repo.workspaces() == []
+
+
+def test_workspaces_in_a_folder_that_others_can_enter_are_removed(repo: Repo, tmp_path: Path) -> None:
+    for mode in (0o755, 0o777):
+        root = tmp_path / f"root-{mode:o}"
+        root.mkdir()
+        root.chmod(mode)
+        assert repo.run("run", "--new", "--sandbox-root", root, repo.steps("echo 1 > one.txt")).code == 0
+        assert wait_until(lambda place=root: not list(place.rglob(".removed*")))
+        assert repo.run("gc", "--all").code == 0
+        assert wait_until(lambda place=root: not list(place.rglob("RLOP-*")))
+        assert stat.S_IMODE(root.stat().st_mode) == mode
+        assert all(stat.S_IMODE(path.stat().st_mode) == 0o700 for path in root.glob("build-*"))

@@ -230,7 +230,7 @@ def readmit(run: LoadedRun, point: ResumePoint) -> AdmittedRun:
     opened = project.open_project(run.folders.root, "copy" if point.run.mode == "copy" else "auto")
     store = open_store(opened, run.config.workspace)
     applying.undo_killed(opened, store, run.folders.scratch)
-    recovery.import_objects(run.folders, store, run.run_id)
+    recovery.import_objects(run.folders, store, run.run_id, warm=run.config.workspace.warm)
     run.results.extend(recovery.results(run.plan, point.run, run.folder.logs))
     if point.run.end_tree:
         tree = point.run.end_tree

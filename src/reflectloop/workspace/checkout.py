@@ -329,13 +329,18 @@ def _is_known(source: Git, name: bytes) -> bool:
 
 
 def sandbox_root(project: Project, chosen: Path | None) -> Path:
-    """Return the folder for workspaces: outside the project, and private."""
+    """Return the folder for workspaces: outside the project, and nobody else can write in it.
+
+    In a folder in which others can write, it is a folder of its own.
+    """
     root = chosen or Path(tempfile.gettempdir()) / "reflectloop"
     if chosen is None and root.exists() and root.lstat().st_uid != os.geteuid():
         root = root.with_name(f"reflectloop-{os.geteuid()}")
     with _creating(root):
         files.make_private(root)
-    real = root.resolve()
+        real = root.resolve()
+        if not workspace_registry.is_safe_root(real):
+            real = _private_folder(real / f"build-{os.geteuid()}")
     if project.root == real or project.root in real.parents:
         raise SandboxCreateFailed(
             f"the workspace folder {real} is inside the project",
@@ -367,10 +372,14 @@ def plain_root(root: Path) -> Path:
     usual = Path(tempfile.gettempdir()).resolve() / "reflectloop"
     if root not in (usual, usual.with_name(f"reflectloop-{os.geteuid()}")):
         return root
-    plain = usual.with_name(f"build-{os.geteuid()}")
-    files.make_private(plain)
-    plain.chmod(stat.S_IRWXU)
-    return plain
+    return _private_folder(usual.with_name(f"build-{os.geteuid()}"))
+
+
+def _private_folder(path: Path) -> Path:
+    """Create a folder of this user that nobody else can enter, or let nobody else enter it from now on."""
+    files.make_private(path)
+    path.chmod(stat.S_IRWXU)
+    return path
 
 
 def create(
@@ -428,6 +437,8 @@ def create(
     space.tmp.chmod(0o1777)  # as programs expect; nobody else can enter the parent folder
     space.shield = start_write_guard(project.folder)
     space.mark_ns = time_mark(folder)
+    if not space.over and not fresh:
+        workspace_registry.note_created(engine_dir, folder, space.identity)
     return space
 
 
@@ -534,6 +545,7 @@ def _refresh_index_time(space: Workspace, mark_ns: int) -> None:
 
 def _clear_warm(space: Workspace) -> None:
     """Remove what an earlier run left besides the files; git compares the files themselves."""
+    (space.engine_dir / "index.lock").unlink(missing_ok=True)  # of a git that was killed
     for part in (space.home, space.tmp, space.engine_dir / "objects", space.repo / ".git"):
         if part.is_symlink() or part.exists():
             files.remove_tree(part)

@@ -517,7 +517,7 @@ def roots(own_folder: Path) -> list[Path]:
     try:
         places = json.loads((own_folder / "cache" / _ROOTS).read_bytes())
         named = (Path(place) for place in places if isinstance(place, str) and Path(place).is_absolute())
-        return [place for place in named if workspace_registry.is_private(place)]
+        return [place for place in named if workspace_registry.is_safe_root(place)]
     except (OSError, ValueError, TypeError):
         return []
 

@@ -59,6 +59,11 @@ def register(records: Path, name: str, folder: Path) -> Path:
     return engine_dir
 
 
+def note_created(engine_dir: Path, folder: Path, same: tuple[int, ...]) -> None:
+    """Register the identity of a workspace at work, by which it is known again after its engine was killed."""
+    _write(engine_dir, folder, "at work", same=same)
+
+
 def set_status(entry: WorkspaceEntry, fate: Fate, mark_ns: int = 0, same: tuple[int, ...] = ()) -> None:
     _write(entry.engine_dir, entry.folder, fate, mark_ns, same)
 
@@ -86,7 +91,7 @@ def _read(engine_dir: Path) -> WorkspaceEntry:
         record = json.loads((engine_dir / "workspace.json").read_text())
         folder = Path(record["folder"])
         known = _NAME.fullmatch(engine_dir.name) and record["fate"] in ("at work", "kept", "warm")
-        if known and folder.name in (engine_dir.name, plain_name(engine_dir.name)) and is_private(folder.parent):
+        if known and folder.name in (engine_dir.name, plain_name(engine_dir.name)) and is_safe_root(folder.parent):
             mark_ns = int(record.get("mark_ns", 0))
             same = tuple(int(number) for number in record.get("identity", ()))
             pid, born = int(record["pid"]), int(record["born"])
@@ -96,8 +101,8 @@ def _read(engine_dir: Path) -> WorkspaceEntry:
     return WorkspaceEntry(engine_dir.name, engine_dir / "no-folder-known", engine_dir, 0, 0, "at work")
 
 
-def is_private(root: Path) -> bool:
-    """Return True if a folder can contain workspaces: a real folder that only this user can enter."""
+def is_safe_root(root: Path) -> bool:
+    """Return True if a folder can contain workspaces: a real folder in which only this user can write."""
     try:
         status = root.lstat()
     except OSError:
@@ -106,7 +111,7 @@ def is_private(root: Path) -> bool:
         root.is_absolute()
         and stat.S_ISDIR(status.st_mode)
         and status.st_uid == os.geteuid()
-        and not status.st_mode & 0o077
+        and not status.st_mode & 0o022
     )
 
 
@@ -160,6 +165,14 @@ def keep_warm(records: Path, entry: WorkspaceEntry, mark_ns: int, same: tuple[in
         remove(entry)
     else:
         set_status(entry, "warm", mark_ns, same)
+
+
+def keep_of_dead_engine(records: Path, entry: WorkspaceEntry) -> None:
+    """Keep the workspace of a killed engine for the run that continues, if its folders are those it was made with."""
+    if entry.fate == "at work" and _is_the_same(entry):
+        keep_warm(records, entry, 0, entry.identity)
+    else:
+        remove(entry)
 
 
 def remove(entry: WorkspaceEntry) -> None:

@@ -154,14 +154,20 @@ def plan_then(point: ResumePoint, copy: Path, folders: Folders) -> LoadedPlan:
     )
 
 
-def import_objects(folders: Folders, store: Store, run_id: str) -> None:
-    """Import the objects of a dead engine, which were scanned when it recorded them, and remove its workspaces."""
+def import_objects(folders: Folders, store: Store, run_id: str, *, warm: bool) -> None:
+    """Import the objects of a dead engine, which were scanned when it recorded them, and remove its workspaces.
+
+    If `warm`, the run continues in one of them: its files are reset to the tree of the last finished step.
+    """
     for entry in workspace_registry.entries(folders.own):
         if entry.name.split(".")[0] == run_id:
             environment.kill_leftovers(entry.name, entry.folder)
             if (entry.engine_dir / "objects").is_dir():
                 store.take_in(entry.engine_dir / "objects")
-            workspace_registry.remove(entry)
+            if warm:
+                workspace_registry.keep_of_dead_engine(folders.own, entry)
+            else:
+                workspace_registry.remove(entry)
 
 
 def refuse_lower(before: str, now: str) -> None:
