@@ -11,6 +11,14 @@ from support import Repo, reflectloop
 
 pytestmark = pytest.mark.usefixtures("without_probing")
 CHECK = '[[verify.checks]]\nname = "sums"\nkind = "custom"\nrun = ["python3", "check.py"]\n'
+RULE = """rules:
+  - id: own.deploy
+    verdict: confirm
+    reason: a person deploys
+    program: [deploy]
+    match: ["deploy now"]
+    not_match: ["make"]
+"""
 
 
 class Sums(Repo):
@@ -58,6 +66,13 @@ def test_it_runs_again_if_anything_that_decides_is_different(sums: Sums) -> None
     sums.git("commit", "-q", "--allow-empty", "-m", "nothing")
     sums.verify()
     assert len(sums.ran()) == 3
+
+
+def test_it_runs_again_if_a_rule_of_the_project_is_added(sums: Sums) -> None:
+    sums.verify()
+    sums.write(".reflectloop/rules/own.yaml", RULE)
+    sums.verify()
+    assert len(sums.ran()) == 2
 
 
 @pytest.mark.parametrize("name", ["receipt.json", "verdict.json"])

@@ -112,7 +112,7 @@ def test_a_change_that_was_proven_loads_nothing_that_judges(repo: Repo, tmp_path
     assert "reflectloop.engine.gating.remembered" in again
     judging = ("sealed", "check_runner", "probing", "tampering", "reports", "observe")
     assert not again & {f"reflectloop.verification.{name}" for name in judging}
-    beside = {"asyncio", "doctest", "unittest", "reflectloop.diagnosis", "reflectloop.lessons"}
+    beside = {"asyncio", "doctest", "unittest", "reflectloop.diagnosis", "reflectloop.lessons", "reflectloop.policy"}
     assert sorted(again & beside) == []
 
 

@@ -13,6 +13,7 @@ from reflectloop.errors import InvalidInput
 from reflectloop.system import beneath
 
 NAME = "reflectloop.toml"
+ACCEPTED_RULES = Path(".reflectloop") / "rules"  # one file per accepted rule proposal
 
 
 def user_file() -> Path:
@@ -78,3 +79,8 @@ def language(project_root: Path) -> str:
         if isinstance(name, str) and name in (languages.AUTO, *languages.names()):
             return name
     return languages.AUTO
+
+
+def policy_rules(root: Path, named: Path | None) -> list[Path]:
+    """Return a project's files of policy rules: the one that its settings name, then those of accepted proposals."""
+    return ([root / named] if named else []) + sorted((root / ACCEPTED_RULES).glob("*.yaml"))

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from reflectloop import policy, settings_files
+from reflectloop import settings_files
 from reflectloop.hooks.model import ALLOW, HookAnswer, HookCall
 from reflectloop.plan.globs import matches_any
 from reflectloop.policy import CommandPolicy, PolicyVerdict, active_rules
@@ -74,11 +74,11 @@ def _by_policy(call: HookCall, root: Path) -> HookAnswer:
 
 def _policy(root: Path) -> CommandPolicy:
     """Return the policy of the project; the settings are loaded only where they can say something about it."""
-    if not settings_files.may_set(root, "policy") and not active_rules.accepted_files(root):
-        return policy.default()
+    if not settings_files.may_set(root, "policy") and not settings_files.policy_rules(root, None):
+        return active_rules.default()
     from reflectloop import config  # noqa: PLC0415 - loads pydantic
 
-    return policy.of(config.load(root).policy, root)
+    return active_rules.of(config.load(root).policy, root)
 
 
 def _policy_text(verdict: PolicyVerdict) -> str:
@@ -162,7 +162,7 @@ def only_reads(command: str | tuple[str, ...]) -> bool:
         return False
     if not _JOINED.search(bare) and "`" not in text and "$(" not in text and _reads(text):
         return True
-    parts = [part for part in policy.default().look(text) if part.source.strip() != text.strip()]
+    parts = [part for part in active_rules.default().look(text) if part.source.strip() != text.strip()]
     sources = [part.source for part in parts] or [text]
     return all(_reads(source) for source in sources)
 

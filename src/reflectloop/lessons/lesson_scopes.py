@@ -16,7 +16,7 @@ from reflectloop.lessons.lesson import Kind, Lesson, Level, Occurrence, Page, Sc
 from reflectloop.lessons.lesson_files import LessonDir
 from reflectloop.lessons.lesson_recall import Advice, Moment
 from reflectloop.lessons.lesson_store import LessonWrite, Library, NewLesson
-from reflectloop.policy.active_rules import ACCEPTED
+from reflectloop.settings_files import ACCEPTED_RULES
 from reflectloop.system import clock
 from reflectloop.terms import wrong_shape
 from reflectloop.workspace.folders import Folders, open_project_dirs, user_knowledge
@@ -166,7 +166,7 @@ def retire_lesson(scopes: LessonScopes, name: str, reason: str) -> Lesson:
 
 def rule_file(folders: Folders, lesson: Lesson) -> Path:
     """Return the path of the rule of an accepted proposal; rules in that folder are active."""
-    return folders.root / ACCEPTED / f"{lesson.id}.yaml"
+    return folders.root / ACCEPTED_RULES / f"{lesson.id}.yaml"
 
 
 # Export and import ------------------------------------------------------------------------------------------------

@@ -6,12 +6,11 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol
 
+from reflectloop import settings_files
 from reflectloop.errors import InvalidInput
 from reflectloop.policy import builtin_rules
 from reflectloop.policy.commands import CommandPolicy
 from reflectloop.policy.rule import PolicyRule
-
-ACCEPTED = Path(".reflectloop") / "rules"  # one file per accepted rule proposal
 
 
 class PolicySettings(Protocol):
@@ -28,7 +27,7 @@ def of(settings: PolicySettings, root: Path) -> CommandPolicy:
 
     A rule file with faults is refused, so no command is judged by half of the rules.
     """
-    added = _added_rules(([root / settings.rules] if settings.rules else []) + accepted_files(root))
+    added = _added_rules(settings_files.policy_rules(root, settings.rules))
     rules = (*builtin_rules.rules(), *added)
     unknown = sorted(set(settings.allow) - {rule.id for rule in rules})
     if unknown:
@@ -52,11 +51,6 @@ def _added_rules(paths: list[Path]) -> list[PolicyRule]:
             paths_by_id[rule.id] = path
             rules.append(rule)
     return rules
-
-
-def accepted_files(root: Path) -> list[Path]:
-    """Return the files of rules that were accepted in a project."""
-    return sorted((root / ACCEPTED).glob("*.yaml"))
 
 
 @cache

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from reflectloop import secrets
 from reflectloop.artifacts import next_command, views
 from reflectloop.artifacts.envelope import Envelope
-from reflectloop.engine.gating import danger_policy, gate_pipeline, insight_lessons, one_truth
+from reflectloop.engine.gating import danger_policy, gate_pipeline, insight_lessons, one_truth, sealed_judgement
 from reflectloop.engine.gating import verify_command as verifying
 from reflectloop.engine.gating.gate_pipeline import GatePipeline
 from reflectloop.engine.gating.verify_command import BaseAndHead, VerifyOutcome, VerifyRequest
@@ -199,7 +199,7 @@ class _Line(verifying.Verification):
         if self.contract.track is Track.DIRECT and not case.named:
             weakened = gate_pipeline.weakened(self.trees, sides.base, sides.head)
             return seen._replace(tampering=weakened)
-        verdict = verifying.judge(self.stage(), case, chain, sides.commit)
+        verdict = sealed_judgement.judge(self.stage(), case, chain, sides.commit)
         self.warnings += verdict.notes
         return seen._replace(verdict=verdict)
 

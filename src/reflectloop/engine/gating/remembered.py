@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import reflectloop
+from reflectloop import settings_files
 from reflectloop.errors import ReflectloopError
 from reflectloop.system import files, tree_walk
 from reflectloop.terms import OutcomeWord
@@ -19,6 +20,7 @@ from reflectloop.verification.evidence import RECEIPT, SignatureState
 from reflectloop.workspace.folders import Folders
 
 if TYPE_CHECKING:
+    from reflectloop.config import Config
     from reflectloop.verification.result import DetectedCheck
 
 CONDITIONS = "conditions"  # in a receipt: the hash of all that the verdict depends on, besides the trees
@@ -49,6 +51,18 @@ def program() -> list[str]:
             if entry.is_file(follow_symlinks=False)
         ]
     return [reflectloop.__version__, *sorted(listed)]
+
+
+def policy_rules(settings: Config, root: Path) -> list[str]:
+    """Return the project's own files of policy rules with the hashes of their contents."""
+    return [f"{path} {_content_hash(path)}" for path in settings_files.policy_rules(root, settings.policy.rules)]
+
+
+def _content_hash(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as fault:
+        return str(fault)
 
 
 def checks(folders: Folders, tree: str, detect: Callable[[], list[DetectedCheck]]) -> list[DetectedCheck]:

@@ -131,14 +131,16 @@ class _Verification:
 
     def _verify(self) -> Verdict:
         # Imported here: detecting and sealing load a lot, and a plan with boundaries alone needs neither.
-        from reflectloop.engine.gating import verify_command as verifying  # noqa: PLC0415
+        from reflectloop.engine.gating import sealed_judgement  # noqa: PLC0415
+        from reflectloop.engine.gating.sealed_environment import SealedEnvironment  # noqa: PLC0415
+        from reflectloop.engine.gating.verify_command import checks_of_tree  # noqa: PLC0415
         from reflectloop.verification.sealed_trees import VerificationInput  # noqa: PLC0415
 
         run, plan = self._run, self._run.plan
         judging = base_settings.at_commit(run.project, run.base.commit)
         run.warnings.extend(base_settings.warning(judging, run.base.commit))
         settings = judging.config
-        environment = verifying.SealedEnvironment(
+        environment = SealedEnvironment(
             run.run_id,
             run.project,
             self._trees,
@@ -151,7 +153,7 @@ class _Verification:
             run.observer,
         )
         base, head = run.workspace.base_tree, run.workspace.tree
-        detected = verifying.checks_of_tree(settings, run.folders, self._trees, base)
+        detected = checks_of_tree(settings, run.folders, self._trees, base)
         case = VerificationInput(
             base,
             head,
@@ -165,7 +167,7 @@ class _Verification:
             has_setup=bool(settings.verify.setup),
             approved=self._approved,
         )
-        return verifying.judge(environment, case, run.chain(), run.base.commit, plan.hash)
+        return sealed_judgement.judge(environment, case, run.chain(), run.base.commit, plan.hash)
 
 
 def _turns(run: ExecutedRun) -> tuple[RoleCall, ...]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from reflectloop import config, secrets
-from reflectloop.artifacts import next_command
 from reflectloop.artifacts.envelope import Envelope, of_error
-from reflectloop.engine.gating import approvals, danger_policy, remembered, unjudged_commits, working_tree
+from reflectloop.engine.gating import approvals, remembered, sealed_environment, unjudged_commits, working_tree
 from reflectloop.engine.gating.remembered import ProvenBefore
+from reflectloop.engine.gating.sealed_environment import SealedEnvironment
 from reflectloop.engine.run.request import VerifyObserver
 from reflectloop.errors import (
     InvalidInput,
@@ -24,32 +24,25 @@ from reflectloop.errors import (
     SecretLeak,
     UnsupportedRepository,
 )
-from reflectloop.gates import decisions, rules
-from reflectloop.gates.decisions import Gate
 from reflectloop.sandbox import isolation
-from reflectloop.sandbox.isolation import IsolationLevel
 from reflectloop.state import latch, lock
 from reflectloop.system import clock, files
 from reflectloop.system.git import Git
 from reflectloop.system.undo import on_failure
 from reflectloop.terms import Isolation, Track
 from reflectloop.trust import installed
-from reflectloop.verification import detect, environment_key, evidence, protected
-from reflectloop.verification.expected_texts import is_expected_value
-from reflectloop.verification.progress import CheckObserver, Times
+from reflectloop.verification import detect, environment_key, evidence
 from reflectloop.verification.result import DetectedCheck
-from reflectloop.verification.sealed_trees import VerificationInput
 from reflectloop.verification.tree_builder import TreeBuilder
 from reflectloop.workspace import apply as applying
-from reflectloop.workspace import base_settings, carry, checkout, patch, project, sessions, snapshot, workspace_registry
+from reflectloop.workspace import base_settings, checkout, patch, project, sessions, snapshot, workspace_registry
 from reflectloop.workspace.folders import Folders, open_project_dirs
-from reflectloop.workspace.project import Project
 from reflectloop.workspace.record_tree import Unrecordable
 from reflectloop.workspace.store import open_store
 
 if TYPE_CHECKING:  # they load all that judges; a change that was proven before needs none of it
     from reflectloop.verification.evidence_chain import Chain
-    from reflectloop.verification.fresh_workspaces import WorkspaceFactory
+    from reflectloop.verification.sealed_trees import VerificationInput
     from reflectloop.verification.verdict import Verdict
 
 PATCH = "changes.patch"
@@ -242,7 +235,11 @@ class Verification:
         except Unrecordable as fault:
             raise InvalidInput(str(fault), next_step="[workspace] largest_change_mb in reflectloop.toml") from fault
         doubtful = patch.write(git, base, head, self.folder / PATCH)
-        self.patch_name = patch.REDACTED if doubtful else PATCH
+        if not doubtful:
+            return
+        from reflectloop.verification.expected_texts import is_expected_value  # noqa: PLC0415 - few changes have doubts
+
+        self.patch_name = patch.REDACTED
         self.doubts = tuple(
             f"{secret.path}:{secret.line}: may be a secret "
             f"({secret.finding.rule}, fingerprint {secret.finding.fingerprint})"
@@ -278,28 +275,30 @@ class Verification:
         """Return the hash of all that a verdict depends on, besides the trees; computed once, before anything runs."""
         if self._hashed:
             return self._hashed
-        stage, case = self.stage(), self.case(sides)
-        beside = _beside(stage, case, set())
+        stage, checks = self.stage(), self._checks(sides.base)
+        beside = sealed_environment.beside(stage, checks, set())
         path = stage.caller.get("PATH", os.defpath)
-        places = [detect.resolve(check, self.project.root, stage.caller) for check in case.checks]
+        places = [detect.resolve(check, self.project.root, stage.caller) for check in checks]
         programs = [environment_key.program(check.command[0], path) for check in places]
-        asked = (case.track, sorted(case.required), case.protect, case.lifted, case.doubts, case.strength)
+        doubts = (*self.doubts, *self.unjudged, *remembered.policy_rules(self.config, self.folders.root))
+        asked = (self.request.track, sorted(self.request.only), self._installed(sides), doubts, self.request.strength)
         facts = (remembered.program(), sides.commit, stage.settings.model_dump(mode="json"), asked, places, programs)
-        places_of_work = (_surroundings(stage, case, beside, {}), self.wall.by, self.command)
+        places_of_work = (sealed_environment.surroundings(stage, sides.base, beside, {}), self.wall.by, self.command)
         self._hashed = remembered.hashed((*facts, *places_of_work))
         return self._hashed
 
     # Judging ---------------------------------------------------------------------------------------------------
 
     def judge(self, sides: BaseAndHead) -> VerifyOutcome:
+        from reflectloop.engine.gating import sealed_judgement  # noqa: PLC0415
         from reflectloop.verification.evidence_chain import Chain  # noqa: PLC0415
 
         conditions = self._conditions(sides)
         chain = Chain(self.folder / evidence.FILE)
-        verdict = judge(self.stage(), self.case(sides), chain, sides.commit)
+        verdict = sealed_judgement.judge(self.stage(), self.case(sides), chain, sides.commit)
         approved = [item.reason.finding for item in verdict.approved]
         self.warnings += self.approvals.unused(sides.base, sides.head, approved)
-        error = as_error(verdict, self.run_id)
+        error = sealed_judgement.as_error(verdict, self.run_id)
         envelope = self._envelope(verdict, error)
         self._write(verdict, chain, envelope, conditions)
         return VerifyOutcome(envelope, verdict, self.folder, error)
@@ -319,16 +318,20 @@ class Verification:
         )
 
     def case(self, sides: BaseAndHead) -> VerificationInput:
+        from reflectloop.engine.gating.sealed_judgement import runs_by_itself  # noqa: PLC0415
+        from reflectloop.verification.sealed_trees import VerificationInput  # noqa: PLC0415
+
+        changes, lifted = self.trees.changes(sides.base, sides.head), self._installed(sides)
         return VerificationInput(
             sides.base,
             sides.head,
             self._checks(sides.base),
             self.request.track,
-            self._installed(sides),
+            lifted,
             self.config.verify.protect,
             required=frozenset(self.request.only) | {check.name for check in self.config.verify.checks},
             has_setup=bool(self.config.verify.setup),
-            doubts=(*self.doubts, *self.unjudged, *self._runs_by_itself(sides)),
+            doubts=(*self.doubts, *self.unjudged, *runs_by_itself(self.config, self.folders.root, changes, lifted)),
             strength=self.request.strength,
             approved=self.approvals.known(sides.base, sides.head),
             quick=self.request.quick,
@@ -338,16 +341,6 @@ class Verification:
         """Return settings that hold exactly what the user let `install` write: no agent's doing."""
         changes = self.trees.changes(sides.base, sides.head)
         return tuple(item.path for item in changes if installed.wrote(self.folders.root / item.path, item.after))
-
-    def _runs_by_itself(self, sides: BaseAndHead) -> Iterator[str]:
-        """Yield what a person must decide: files of the change that run without anybody starting them by name."""
-        reasons = rules.change_reasons(
-            self.trees.changes(sides.base, sides.head),
-            danger_policy.of(self.config, self.folders.root),
-            self._installed(sides),
-        )
-        prefix = f"security.{rules.AUTORUN}"
-        yield from dict.fromkeys(str(reason) for reason in reasons if reason.rule.startswith(prefix))
 
     def _checks(self, base: str) -> list[DetectedCheck]:
         if base not in self._detected:
@@ -412,134 +405,6 @@ def _commit(git: Git, name: str, known: str = "git log --oneline") -> str:
     return os.fsdecode(result.stdout).strip()
 
 
-@dataclass(frozen=True)
-class SealedEnvironment:
-    """All that sealed runs need besides what is judged; `verify` and `run` each set one up."""
-
-    name: str
-    project: Project
-    trees: TreeBuilder
-    settings: config.Config
-    wall: IsolationLevel
-    caller: Mapping[str, str]
-    root: Path
-    cache: Path
-    logs: Path
-    observer: CheckObserver
-
-
-def judge(
-    stage: SealedEnvironment, case: VerificationInput, chain: Chain, commit: str, plan_hash: str | None = None
-) -> Verdict:
-    """Return the sealed verdict on one change."""
-    from reflectloop.sandbox import editable_installs  # noqa: PLC0415
-    from reflectloop.system import cgroup  # noqa: PLC0415
-    from reflectloop.verification import strands  # noqa: PLC0415
-    from reflectloop.verification.check_runner import CheckRunner  # noqa: PLC0415
-    from reflectloop.verification.fresh_workspaces import WorkspaceFactory  # noqa: PLC0415
-    from reflectloop.verification.quick import QuickVerification  # noqa: PLC0415
-    from reflectloop.verification.sealed import SealedVerification  # noqa: PLC0415
-    from reflectloop.workspace import layers  # noqa: PLC0415
-
-    if case.checks or case.named:
-        stage.settings.refuse_without("verify.setup", "verify.checks")
-    cgroup.sweep()
-    notes = _refuse_tracked(stage, case)
-    beside = _beside(stage, case, notes)
-    ground = WorkspaceFactory(
-        stage.name, stage.project, stage.trees, stage.settings, stage.wall, stage.caller, stage.root, commit, beside
-    )
-    if stage.wall.level is Isolation.FULL:  # commands side by side share neither network nor temporary files
-        layers.allow(stage.settings.workspace)
-        ground.strands.width = strands.cores()
-    runs = CheckRunner(
-        ground,
-        stage.cache / "verify",
-        stage.logs,
-        lambda installed: _surroundings(stage, case, beside, installed),
-        case.base,
-        stage.observer,
-        Times(stage.cache / "verify-times.json"),
-        _expected_runs(stage.trees, case),
-        notes=notes,
-    )
-    sealed = (QuickVerification if case.quick else SealedVerification)(case, runs, chain, plan_hash)
-    if stage.settings.verify.setup:
-        runs.carried = _SetUp(ground, stage, case.base)
-    elif not stage.wall.mounted:
-        editable_installs.refuse_editable_installs(
-            stage.project.root, stage.caller, [Path(name) for name in stage.settings.workspace.carry]
-        )
-    with ground, runs:
-        return sealed.judge()
-
-
-def _refuse_tracked(stage: SealedEnvironment, case: VerificationInput) -> set[str]:
-    """Raise if settings carry a path that git tracks on either side; return remarks about what is carried."""
-    git, settings = stage.trees.git, stage.settings.workspace
-    plans = [
-        carry.plan_carry(stage.project, settings, git, tree, base=case.base, bound=True)
-        for tree in (case.head, case.base)
-    ]
-    return set(plans[-1].notes)
-
-
-def _expected_runs(trees: TreeBuilder, case: VerificationInput) -> int:
-    """Return about how many runs a verification takes: base and patch, the patch's own tests, proof of a fix."""
-    changed = (entry for entry in trees.changed_entries(case.base, case.head) if not entry.is_gone)
-    has_tests = any(protected.is_test(entry.path) for entry in changed)
-    tests = sum(check.kind == "test" for check in case.checks)
-    own = 2 * tests if has_tests else 0
-    again = 3 if case.track is Track.FIX and tests else 0  # red twice, green once
-    looks_back = case.track in (Track.FIX, Track.FEATURE)
-    named = sum(2 if check.red_on_base or looks_back else 1 for check in case.named.values())
-    return 2 * len(case.checks) + own + again + named
-
-
-class _SetUp(dict[str, Mapping[Path, Path]]):
-    """Sets a tree's dependencies up when they are first needed."""
-
-    def __init__(self, ground: WorkspaceFactory, stage: SealedEnvironment, base: str) -> None:
-        super().__init__()
-        self._ground, self._stage, self._base = ground, stage, base
-
-    def get(self, tree: str, default: Any = None) -> Any:  # noqa: ANN401, ARG002
-        if tree not in self:
-            from reflectloop.verification import setup  # noqa: PLC0415
-
-            stage = self._stage
-            self[tree] = setup.made(self._ground, tree, self._base, stage.cache / "setup", stage.logs, stage.observer)
-        return self[tree]
-
-
-def _beside(stage: SealedEnvironment, case: VerificationInput, notes: set[str]) -> dict[Path, Path]:
-    """Return the environments that the checks use, also those deeper in the project, such as a part's node_modules."""
-    root = stage.project.root
-    places = {Path(name): carry.find_source(root, Path(name)) for name in detect.beside(case.checks, root)}
-    notes |= {carry.NOT_CARRIED.format(name=name) for name, source in places.items() if source is None}
-    return {name: source for name, source in places.items() if source is not None}
-
-
-def _surroundings(
-    stage: SealedEnvironment, case: VerificationInput, beside: Mapping[Path, Path], installed: Mapping[Path, Path]
-) -> str:
-    """Return the hash of all that outcomes depend on, besides tree and command; `installed` is what a set-up made."""
-    settings, wall = stage.settings, stage.wall
-    words = [str(wall.level), wall.by, str(wall.network(None)), repr(settings.verify.setup), *settings.run.env_allow]
-    words += [f"{name}={stage.caller.get(name)}" for name in settings.run.env_allow]
-    plan = carry.plan_carry(
-        stage.project,
-        settings.workspace,
-        stage.trees.git,
-        case.base,
-        base=case.base,
-        bound=True,
-        beside=beside,
-        installed=installed,
-    )
-    return environment_key.hashed(words, stage.caller, plan.sources, installed)
-
-
 def checks_of_tree(settings: config.Config, folders: Folders, trees: TreeBuilder, tree: str) -> list[DetectedCheck]:
     """Return the checks of a project whose files are those of a tree."""
 
@@ -555,13 +420,3 @@ def detected(start: Path, caller: Mapping[str, str]) -> list[DetectedCheck]:
     root = project.locate(start)
     checks = detect.known_checks(config.load(root), detect.ProjectFiles.of_folder(root))
     return [detect.resolve(check, root, caller) for check in checks]
-
-
-def as_error(verdict: Verdict, run_id: str) -> ReflectloopError | None:
-    """Return the error of a verdict that is not PASS."""
-    reasons = [
-        decisions.GateReason(reason.decision, "sealed", reason.text, finding=reason.finding, unjudged=reason.unjudged)
-        for reason in verdict.reasons
-    ]
-    next_step = "reflectloop verify" if verdict.provisional else next_command.after_verdict(verdict.outcome, run_id)
-    return decisions.as_error(decisions.make_ruling(Gate.PROOF, reasons), next_step)
