@@ -127,6 +127,33 @@ def test_a_fix_of_digits_changes_the_answers_to_other_digits(patch: str, asked: 
     assert renamed_words.depends_on_figures(seen) is asked
 
 
+COMPARE = "def f(a, b):\n    return (a > b) - (a < b)\n"
+BY_NUMBER = "def f(a, b):\n    a, b = ([int(x) if x.isdigit() else x for x in y.split('.')] for y in (a, b))\n    try:\n        return (a > b) - (a < b)\n    except TypeError:\n        return str(a) < str(b)\n"
+PAIRS = ("rc.2", "rc.10"), ("a.9", "a.10"), ("beta.11", "beta.9"), ("alpha", "beta"), ("alpha", "alpha.1"), ("b", "a")
+
+
+def test_a_comparison_of_what_follows_one_beginning_is_tried_with_other_beginnings() -> None:
+    calls = tuple(CallInput(pair, {}) for pair in PAIRS)
+    seen = observations.observe(
+        [FunctionInputs("m.py", "m", "f", calls)], _side(COMPARE), _side(BY_NUMBER), {}, "seed"
+    )[0]
+    assert seen.changed == [0, 1, 2]
+    assert "beginning" not in _reasons(seen)
+    tied = [item for item in seen.near if item.family == renaming.TIE]
+    assert any(item.differs for item in tied)
+    assert "beginning" in _reasons(replace(seen, near=[item for item in seen.near if item not in tied]))
+
+
+def test_what_several_arguments_share_is_another_value_in_all_of_them() -> None:
+    given = CallInput(("ab-7", ["ab", 7], 7), {"x": "ab"})
+    made = [item.input for item in renaming.ties([given, CallInput(("ab", "cd"), {})], [0, 1], "seed")]
+    assert made
+    for text, (word, number), other, x in ((*item.args, item.kwargs["x"]) for item in made):
+        assert text == f"{word}-{number}"
+        assert (other, x) == (number, word)
+        assert {(word, number)} != {("ab", 7)}
+
+
 # Letters and numbers -------------------------------------------------------------------------------------------------
 
 

@@ -240,6 +240,7 @@ def observe(
         if wanted and not seen.new:
             more = renaming.make(seen.function.inputs, focus, name) + number_rows.make(seen.function.inputs, focus)
             plan += more[: max(_LEAST_MORE, _affordable(seen) - most)]
+            plan += renaming.ties(seen.function.inputs, focus, name)
             plan += neighbours.twins(seen.function.inputs, focus) if seen.function.file.endswith(".py") else []
         if wanted and not seen.new and count == most:
             plan += neighbours.one_letter_apart(seen.function.inputs, focus, name)

@@ -11,6 +11,7 @@ import hashlib
 import itertools
 import random
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from reflectloop.verification.probing.neighbours import CallInput, FixedValue, M
 
 WORD = "word"  # the family of inputs with a renamed word; the word and the new one follow
 FIGURE = "figure"  # the family of inputs with other digits in a part of a text; the part and the new one follow
+TIE = "tie"  # the family of inputs in which all arguments that share a word or a number share another one instead
 ENTRY = "entry"  # the family of inputs that differ in one entry of a dictionary, such as an object of options
 _ENTRY_STEPS = (1, 2, -1, 3, -2, 5, 7, 10, 13)
 _MOST_ENTRY_TESTS, _MOST_ENTRIES, _EACH_ENTRY = 8, 6, 9
@@ -27,6 +29,8 @@ _FIGURES = re.compile(r"(?<![A-Za-z0-9])(?=[A-Za-z]*\d)[A-Za-z0-9]{2,12}(?![A-Za
 _MOST_FIGURES, _OTHER_FIGURES = 2, 12
 _WORDS = re.compile(r"[A-Za-z]{3,24}")
 _CLASSES = ("aeiou", "bcdfghjklmnpqrstvwxz", "AEIOU", "BCDFGHJKLMNPQRSTVWXZ")
+_TIED = re.compile(r"[A-Za-z]+|[0-9]+")
+_MOST_TIED_TESTS, _MOST_TIED, _EACH_TIED = 4, 3, 2
 _KEPT = 2  # letters at the end of a word that may decide what it is
 _MOST_TESTS, _MOST_WORDS, _NAMES = 3, 6, 4
 _LARGEST = 4_000
@@ -52,6 +56,52 @@ def make(inputs: Sequence[CallInput], focus: Sequence[int], seed: str) -> list[N
                 place = places[0] if len(places) == 1 else ""
                 out.append(NeighbourInput(given, at, place, f"{family} {word} {other}"))
     return [item for item in out if neighbours.key(item.input) not in known]
+
+
+def ties(inputs: Sequence[CallInput], focus: Sequence[int], seed: str) -> list[NeighbourInput]:
+    """Return inputs in which what several arguments share is another word or number in all of them.
+
+    A comparison looks at what follows such a beginning only as long as both sides have the same one.
+    """
+    chance = random.Random(int.from_bytes(hashlib.sha256(f"{seed} ties".encode()).digest()[:8], "big"))  # noqa: S311
+    known = {neighbours.key(given) for given in inputs}
+    out: dict[str, NeighbourInput] = {}
+    shared = {at: _shared_parts(inputs[at]) for at in focus}
+    for at in [at for at in focus if shared[at]][:_MOST_TIED_TESTS]:
+        for part in _some(shared[at], _MOST_TIED, chance):
+            for _ in range(_EACH_TIED):
+                given = _renamed(inputs[at], _tie(part, "".join(_other_sign(sign, chance) for sign in part)))
+                out.setdefault(neighbours.key(given), NeighbourInput(given, at, "", TIE))
+    return [item for text, item in out.items() if text not in known]
+
+
+def _shared_parts(given: CallInput) -> list[str]:
+    """Return the words and numbers that two or more arguments have."""
+    counted = Counter(
+        part
+        for _, value in neighbours.arguments(given)
+        for part in {part for text in _written(value) for part in _TIED.findall(text)}
+    )
+    return [part for part, count in counted.items() if count > 1]
+
+
+def _written(value: object) -> list[str]:
+    """Return all texts of a value, and its whole numbers as texts."""
+    if type(value) is int:
+        return [str(value)]
+    if isinstance(value, list | tuple) and not isinstance(value, FixedValue | HistoryValue | MadeValue):
+        return [text for item in value for text in _written(item)]
+    return texts(value)
+
+
+def _other_sign(sign: str, chance: random.Random) -> str:
+    signs = "123456789" if sign.isdigit() else _class(sign) or "bcdfgh"
+    return chance.choice([other for other in signs if other != sign])
+
+
+def _tie(part: str, other: str) -> _Change:
+    in_text = _replacer(part, other, "A-Za-z" if part.isalpha() else "0-9")
+    return lambda value: in_text(value) if isinstance(value, str) else int(other) if str(value) == part else value
 
 
 def _has_words(text: str) -> bool:
@@ -109,14 +159,17 @@ def _class(letter: str) -> str:
     return next((members for members in _CLASSES if letter in members), "")
 
 
-def _replacer(word: str, other: str, letters: str) -> Callable[[str], str]:
+_Change = Callable[[Any], Any]  # of a text or a whole number
+
+
+def _replacer(word: str, other: str, letters: str) -> _Change:
     pattern = re.compile(rf"(?<![{letters}]){re.escape(word)}(?![{letters}])")
-    return lambda text: pattern.sub(other, text)
+    return lambda value: pattern.sub(other, value) if isinstance(value, str) else value
 
 
-def _renamed(value: Any, change: Callable[[str], str]) -> Any:  # noqa: ANN401, PLR0911 - any argument, a case per type
-    """Return a value with other texts, wherever they are in it."""
-    if isinstance(value, str):
+def _renamed(value: Any, change: _Change) -> Any:  # noqa: ANN401, PLR0911 - any argument, a case per type
+    """Return a value with other texts and numbers, wherever they are in it."""
+    if isinstance(value, str) or type(value) is int:
         return change(value)
     if isinstance(value, CallInput):
         return CallInput(_renamed(value.args, change), {k: _renamed(item, change) for k, item in value.kwargs.items()})
