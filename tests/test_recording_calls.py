@@ -238,6 +238,10 @@ def half(x):
     4
     '''
     return x // 2
+
+if __name__ == "__main__":
+    import sys
+    print(half(int(sys.argv[1])))
 """
 TESTS = """
 import asyncio, os, unittest
@@ -291,6 +295,33 @@ def test_the_calls_of_examples_in_a_source_that_pytest_imports_itself_are_record
     assert (call["qualname"], call["args"], call["outcome"]) == ("half", [8], {"value": 4})
     assert call["test"] == "pkg/mod.py::pkg.mod.half"
     assert summaries["add"]["loaded"]
+
+
+PROGRAMS = """
+import os, subprocess, sys
+
+def test_programs():
+    for words, out in ((["-m", "pkg.mod", "6"], "3"), (["-c", "from pkg import mod; print(mod.half(10))"], "5")):
+        env = {**os.environ, "COLOUR": "red", "PYTHONPATH": os.environ["PYTHONPATH"] + os.pathsep + "other"}
+        done = subprocess.run([sys.executable, *words], env=env, capture_output=True, text=True)
+        assert (done.stdout.split(), done.stderr) == (["started", out], "")
+"""
+
+
+def test_calls_in_the_programs_that_a_test_starts_are_recorded(tmp_path: Path) -> None:
+    for name, text in (("tests/test_programs.py", PROGRAMS), ("other/sitecustomize.py", "print('started')\n")):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(text)
+    command = ("-m", "pytest", "-q", "-p", "helper.recorder", "-p", "no:cacheprovider", "tests/test_programs.py")
+    calls, _ = record(tmp_path, *command)
+    first, second = sorted(calls, key=lambda call: str(call["outcome"]))
+    assert [(call["module"], call["qualname"], call["args"]) for call in (first, second)] == [
+        ("pkg.mod", "half", [6]),
+        ("pkg.mod", "half", [10]),
+    ]
+    assert {call["test"] for call in calls} == {"tests/test_programs.py::test_programs"}
+    assert first["env"]["COLOUR"] == "red"
+    assert first["argv"][1:] == ["6"]
 
 
 @pytest.mark.parametrize("runner", ["pytest", "unittest"])

@@ -61,6 +61,7 @@ def _objects(content: bytes) -> Iterator[dict[str, Any]]:
                 yield value
 
 
+_NOT_LOADED = "no test loads its file"
 CallPath = tuple[tuple[str, int], ...]  # files and first lines of functions, innermost first
 
 
@@ -162,14 +163,15 @@ def recording_of(functions: Sequence[ChangedFunction], lines: Iterator[dict[str,
         elif function is None:
             continue
         elif "summary" in line:
-            reasons.setdefault(function, _reason(line))
+            if reasons.get(function, _NOT_LOADED) == _NOT_LOADED:
+                reasons[function] = _reason(line)
             tests = line.get("tests")
             reached.update(map(str, tests) if isinstance(tests, list) else ())
             paths[function] = (*paths.get(function, ()), *_paths(line.get("paths")))
         elif _is_call(line):
             calls.append(RecordedCall(function, line["test"], line["outcome"], line))
     recorded = {call.function for call in calls}
-    missing = {function: reasons.get(function, "no test loads its file") for function in functions}
+    missing = {function: reasons.get(function, _NOT_LOADED) for function in functions}
     path = header.get("path")
     return Recording(
         tuple(calls),
@@ -196,7 +198,7 @@ def _is_call(line: Mapping[str, Any]) -> bool:
 def _reason(line: Mapping[str, Any]) -> str:
     reasons = line.get("reasons")
     if not line.get("loaded"):
-        return "no test loads its file"
+        return _NOT_LOADED
     if not line.get("tries"):
         return "no test calls it"
     return f"its arguments cannot be written down ({next(iter(reasons))})" if reasons else "no call ended"

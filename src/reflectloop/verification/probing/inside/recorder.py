@@ -8,6 +8,7 @@ exception. Everything else runs as it would, so that the cost depends on the cal
 from __future__ import annotations
 
 import ast
+import atexit
 import builtins
 import importlib.machinery
 import json
@@ -26,6 +27,26 @@ _MOST_STATES = 300  # calls with which the state of the project's modules is wri
 _MOST_TRIES, _MOST_TRIES_OF_A_TEST = 10_000, 500  # calls of one function that are looked at
 _MOST_LEFT_OUT = 100  # calls of one function that cannot be written, before it is not looked at any more
 _RUNNER_VARIABLES = ("PYTEST_",)
+_RUNNER = os.path.join(_HERE, "runner.json")  # the variables of the process that runs the tests
+# Python runs this first in each process that a test starts; one of the environment that has the same name comes after.
+_AT_START = """import importlib, os, sys
+def begin():
+    folder, path = os.path.dirname(os.path.abspath(__file__)), sys.path
+    own = sys.modules.pop(__name__)
+    try:
+        sys.path = [item for item in path if os.path.abspath(item) != folder]
+        __import__("sitecustomize")
+    except ImportError:
+        pass
+    finally:
+        sys.path, sys.modules[__name__] = path, own
+    if sys.version_info >= (3, 8):
+        importlib.import_module("%s.recorder")
+try:
+    begin()
+except Exception:
+    pass
+"""
 
 
 class RecordedFunction:
@@ -61,7 +82,8 @@ class RecordedFunction:
 class CallRecorder:
     """The calls of all named functions in one process."""
 
-    def __init__(self, settings: dict[str, Any]) -> None:
+    def __init__(self, settings: dict[str, Any], runner: dict[str, str] | None = None) -> None:
+        self.started = runner is not None  # by a test of another process, which `runner` has the variables of
         self.mark: str = settings["mark"]
         self.root = os.path.realpath(settings["root"])
         self.order: str = settings.get("order", "")
@@ -86,8 +108,8 @@ class CallRecorder:
         self.quiet: set[int] = set()  # functions of which enough is recorded in the present test
         self.states_left = _MOST_STATES
         self.local = threading.local()
-        self.environ = dict(os.environ)
-        self.argv, self.begun = list(sys.argv), False
+        self.environ = dict(os.environ) if runner is None else runner
+        self.argv, self.begun = [] if self.started else list(sys.argv), False
         self.out = os.path.join(_HERE, settings["out"])
         self.waiting = set(self.by_file)  # files that no import has been seen of
         self.looked_at: set[str] = set()  # names of imported modules
@@ -201,7 +223,7 @@ class CallRecorder:
             "live": live,
             "began": time.perf_counter(),
             "file": function.file,
-            "module": str(frame.f_globals.get("__name__", "")),
+            "module": _module_name(frame.f_globals),
             "qualname": function.qualname,
             "line": function.line,
             "test": self.test,
@@ -267,7 +289,8 @@ class CallRecorder:
             self.pid = os.getpid()
             name = os.path.join(self.out, "calls-%d.jsonl" % self.pid)
             self.descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-            self.write_start()
+            if not self.started:
+                self.write_start()
         os.write(self.descriptor, (json.dumps(record) + "\n").encode())
 
     def write_start(self) -> None:
@@ -346,6 +369,12 @@ class CallRecorder:
                 call_arguments.replace_code(module, code)
             except (OSError, SyntaxError, ValueError, RecursionError):
                 pass
+
+
+def _module_name(names: dict[str, Any]) -> str:
+    """Return the name by which the module can be imported, also of one that was started as a program."""
+    spec = names.get("__spec__") if names.get("__name__") == "__main__" else None
+    return str(getattr(spec, "name", None) or names.get("__name__", ""))
 
 
 def _after(live: list[Any]) -> list[Any] | None:
@@ -445,11 +474,36 @@ def load() -> CallRecorder:
     """Read the settings beside this file and begin to record."""
     with open(os.path.join(_HERE, "settings.json"), encoding="utf-8") as file:
         settings = json.load(file)
+    if os.path.exists(_RUNNER):
+        return _load_in_program(settings)
     recorder = CallRecorder(settings)
     recorder.install()
     audit.ReadWatch(
         recorder.root, settings.get("sources", settings["files"]), lambda: recorder.test, recorder.write
     ).start()
+    if recorder.functions:
+        _record_programs()
+    return recorder
+
+
+def _record_programs() -> None:
+    """Let the processes that tests start record calls too, where they are of Python and keep its search path."""
+    try:
+        with open(_RUNNER, "w", encoding="utf-8") as file:
+            json.dump(dict(os.environ), file)
+        with open(os.path.join(os.path.dirname(_HERE), "sitecustomize.py"), "w", encoding="utf-8") as file:
+            file.write(_AT_START % os.path.basename(_HERE))
+    except OSError:
+        pass
+
+
+def _load_in_program(settings: dict[str, Any]) -> CallRecorder:
+    """Begin to record in a process that a test, or the runner, started."""
+    with open(_RUNNER, encoding="utf-8") as file:
+        recorder = CallRecorder(settings, json.load(file))
+    recorder.install()
+    recorder.test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
+    atexit.register(recorder.close)
     return recorder
 
 
