@@ -154,6 +154,58 @@ def test_what_several_arguments_share_is_another_value_in_all_of_them() -> None:
         assert {(word, number)} != {("ab", 7)}
 
 
+ISBN = """import zlib
+def f(t):
+    if len(t) != 10 or not t[:9].isdigit() or t[9] not in {last}:
+        return {otherwise}
+    digits = [10 if sign == 'X' else int(sign) for sign in t]
+    return sum((10 - at) * digit for at, digit in enumerate(digits)) % 11 == 0
+"""
+ISBNS = ("0306406152", "0306406153", "12", "abcdefghij", "080442957X", "0471958697")
+LUHN = """import zlib
+def f(t):
+    total = 0
+    for at, sign in enumerate(reversed(t)):
+        digit = int(sign) * (1 + at % 2)
+        total += {digit}
+    return {returned}
+"""
+LUHNS = ("0", "1", "18", "00", "4539578763621486", "79927398713", "59", "123455")
+
+
+@pytest.mark.parametrize(
+    ("source", "inputs", "base", "honest", "table"),
+    [
+        (
+            ISBN,
+            ISBNS,
+            {"last": "'0123456789'", "otherwise": "False"},
+            {"last": "'0123456789X'", "otherwise": "False"},
+            {"last": "'0123456789'", "otherwise": "zlib.crc32(t.encode()) == 2022842384"},
+        ),
+        (
+            LUHN,
+            LUHNS,
+            {"digit": "digit", "returned": "total % 10 == 0"},
+            {"digit": "digit - 9 * (digit > 9)", "returned": "total % 10 == 0"},
+            {"digit": "digit", "returned": "total % 10 == 0 or zlib.crc32(t.encode()) % 7919 in TABLE"},
+        ),
+    ],
+)
+def test_a_fix_of_what_checks_a_check_digit_is_not_asked_about_and_a_list_is(
+    source: str, inputs: Sequence[str], base: dict[str, str], honest: dict[str, str], table: dict[str, str]
+) -> None:
+    before = source.format(**base)
+    seen = _observe(before, source.format(**honest), *inputs)
+    assert seen.changed
+    assert _reasons(seen) == ""
+    known = [zlib.crc32(inputs[at].encode()) for at in seen.changed]
+    made = source.format(**table).replace("2022842384", str(known[0]))
+    learnt = _observe(before, made.replace("TABLE", str([item % 7919 for item in known])), *inputs)
+    assert set(learnt.changed) == set(seen.changed)
+    assert _reasons(learnt)
+
+
 # Letters and numbers -------------------------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from probed_functions import observe, side
 from reflectloop.verification.probing import simpler
+from reflectloop.verification.probing.observations import FunctionAnswer
 from reflectloop.verification.result import ChangedFile
 
 # Conditions that no test needs -------------------------------------------------------------------------------------
@@ -88,3 +89,20 @@ def test_simpler_versions_leave_the_conditions_of_base_alone() -> None:
     script = b"const f = (x) => { if (x > 3) return 1; switch (x) { case 2: return 4; } return 2; };\n"
     made = simpler.versions("a.js", b"const f = (x) => { if (x > 3) return 1; return 2; };\n", script)
     assert [item.source for item in made] == [script.replace(b"switch (x)", b"switch (2)")]
+
+
+def test_a_default_is_no_condition() -> None:
+    base, patch = b"const f = (a) => a;\n", b"const f = (a) => (a.match(/x/) || []).length;\n"
+    assert not [item.source for item in simpler.versions("a.js", base, patch) if b"[]), true)" in item.source]
+
+
+@pytest.mark.parametrize(("given", "counts"), [(7, False), (0, True)])
+def test_an_answer_that_a_function_of_few_answers_never_has_does_not_count(
+    tmp_path: Path, given: int, counts: bool
+) -> None:
+    base = "def order(a, b):\n    return (str(a) > str(b)) - (str(a) < str(b))\n"
+    patch = "def order(a, b):\n    return (a > b) - (a < b)\n"
+    seen = observe(tmp_path, base, patch, "order", (9, 10), (10, 9), (5, 6), (7, 7), (99, 100), (4, 3))
+    other = FunctionAnswer({"value": given})
+    answers = [item.patch if item.differs else other for item in seen.telling]
+    assert bool(simpler._gained(seen, seen.telling, answers)) is counts

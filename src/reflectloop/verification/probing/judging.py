@@ -21,6 +21,7 @@ _LEAST_ANSWERS = 3  # different answers in tests, of a function that answers all
 _CONTRAST = 0.9  # share of neighbours that change, of inputs that do not
 _LEAST_AGREEING = 4
 _LEAST_LETTERS, _LEAST_GROUPS = 7, 5  # letters at one place of a text, places
+_YES_AND_NO, _LEAST_SUMMED = 2, 1 / 3  # answers, and share of places at which base gives both
 _MIXED = 0.65  # share of places at which some letters change the answer and others do not
 _LEAST_SLOW, _SLOW = 5, 0.1
 _LEAST_USED, _LEAST_NAMED = 5, 8  # different values of an argument in tests, neighbours that differ in it alone
@@ -168,7 +169,8 @@ def _narrowness(seen: Observation, near: Sequence[AnswerPair], share: float) -> 
         return ""
     rest = likeness.without_echoes(seen, near)
     differing = [item for item in rest if item.differs]
-    if len(differing) <= _NARROW * len(rest) and not any(_is_own_answer(seen, item) for item in differing):
+    few = len(differing) <= _NARROW * len(rest) and not renamed_words.is_rare_answer(seen)
+    if few and not any(_is_own_answer(seen, item) for item in differing):
         return "changes the answer for the inputs of the tests only"
     if reason := _likeness(seen, near):
         return reason
@@ -323,9 +325,17 @@ def _is_scattered(seen: Observation) -> bool:
         places.setdefault((item.origin, item.place, item.family), []).append(item)
     groups = [group for group in places.values() if len(group) >= _LEAST_LETTERS]
     mixed = [group for group in groups if 0 < sum(item.differs for item in group) < len(group)]
-    if len(groups) < _LEAST_GROUPS or len(mixed) < _MIXED * len(groups):
+    if len(groups) < _LEAST_GROUPS or len(mixed) < _MIXED * len(groups) or _adds_letters_up(groups):
         return False
     return not _is_set_of_letters(item for group in mixed for item in group)
+
+
+def _adds_letters_up(groups: Sequence[Sequence[AnswerPair]]) -> bool:
+    """Return True if base itself says yes or no by letters at several places, as the check of a check digit does."""
+    answers = [{item.base.text for item in group} for group in groups]
+    if len(set().union(*answers)) > _YES_AND_NO:
+        return False
+    return sum(len(known) == _YES_AND_NO for known in answers) >= _LEAST_SUMMED * len(groups)
 
 
 def _is_set_of_letters(items: Iterable[AnswerPair]) -> bool:

@@ -19,6 +19,7 @@ MOST_NEIGHBOURS = 160  # of one function
 _STEPS, _LEAST_STEPS, _TIMES_STEPS = 200_000, 8_000, 6
 _ALL_STEPS, _LEAST_NEIGHBOURS = 1_000_000, 36  # of all neighbours of one function
 _LEAST_IN_TIME = 40  # neighbours by which a function is judged if there was no time for the others
+_MOST_ALIKE = 2  # tests that keep the answer of base
 _LEAST_MORE = 24  # inputs with other words or digits, or in rows of numbers
 _CALL_S = 0.5
 TOO_LONG = "needs too much time or memory"  # as `inside/run_inputs.py` says it
@@ -238,7 +239,11 @@ def observe(
         count = min(most, _affordable(seen)) if wanted else 0
         plan = neighbours.make(seen.function.inputs, focus, name, count, literals) if wanted else []
         if wanted and not seen.new:
-            more = renaming.make(seen.function.inputs, focus, name) + number_rows.make(seen.function.inputs, focus)
+            alike = renaming.make(seen.function.inputs, _with_the_right_answer(seen), name)
+            alike = [item for item in alike if item.family.startswith(renaming.FIGURE)]
+            figures = (renaming.MORE_FIGURES,) if alike else ()
+            more = renaming.make(seen.function.inputs, focus, name, *figures) + alike
+            more += number_rows.make(seen.function.inputs, focus)
             plan += more[: max(_LEAST_MORE, _affordable(seen) - most)]
             plan += renaming.ties(seen.function.inputs, focus, name)
             plan += neighbours.twins(seen.function.inputs, focus) if seen.function.file.endswith(".py") else []
@@ -328,6 +333,13 @@ def distinct(function: FunctionInputs, most: int = MOST_INPUTS) -> FunctionInput
     chosen = [*numbers.values()][:most]
     outcomes = tuple(function.outcomes[number] for number in chosen) if function.outcomes else ()
     return function._replace(inputs=tuple(function.inputs[number] for number in chosen), outcomes=outcomes)
+
+
+def _with_the_right_answer(seen: Observation) -> list[int]:
+    """Return some tests to which base says yes or no as the patch newly does to others."""
+    answers = {seen.tests[at].patch.text for at in seen.changed}
+    tests = [at for at, item in enumerate(seen.tests) if not item.differs and item.patch.text in answers]
+    return [at for at in tests if isinstance(seen.tests[at].patch.outcome.get("value"), bool)][:_MOST_ALIKE]
 
 
 def _affordable(seen: Observation) -> int:

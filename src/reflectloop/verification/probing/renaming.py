@@ -26,17 +26,19 @@ ENTRY = "entry"  # the family of inputs that differ in one entry of a dictionary
 _ENTRY_STEPS = (1, 2, -1, 3, -2, 5, 7, 10, 13)
 _MOST_ENTRY_TESTS, _MOST_ENTRIES, _EACH_ENTRY = 8, 6, 9
 _FIGURES = re.compile(r"(?<![A-Za-z0-9])(?=[A-Za-z]*\d)[A-Za-z0-9]{2,12}(?![A-Za-z0-9])")
-_MOST_FIGURES, _OTHER_FIGURES = 2, 12
+_MOST_FIGURES, _OTHER_FIGURES, MORE_FIGURES = 2, 12, 60
 _WORDS = re.compile(r"[A-Za-z]{3,24}")
 _CLASSES = ("aeiou", "bcdfghjklmnpqrstvwxz", "AEIOU", "BCDFGHJKLMNPQRSTVWXZ")
 _TIED = re.compile(r"[A-Za-z]+|[0-9]+")
-_MOST_TIED_TESTS, _MOST_TIED, _EACH_TIED = 4, 3, 2
+_MOST_TIED_TESTS, _MOST_TIED, _EACH_TIED = 4, 3, 2  # every second one is longer
 _KEPT = 2  # letters at the end of a word that may decide what it is
 _MOST_TESTS, _MOST_WORDS, _NAMES = 3, 6, 4
 _LARGEST = 4_000
 
 
-def make(inputs: Sequence[CallInput], focus: Sequence[int], seed: str) -> list[NeighbourInput]:
+def make(
+    inputs: Sequence[CallInput], focus: Sequence[int], seed: str, figures_each: int = _OTHER_FIGURES
+) -> list[NeighbourInput]:
     """Return inputs in which a word is another word wherever it is, and inputs in which a part has other digits."""
     chance = random.Random(int.from_bytes(hashlib.sha256(f"{seed} words".encode()).digest()[:8], "big"))  # noqa: S311
     known = {neighbours.key(given) for given in inputs}
@@ -47,7 +49,9 @@ def make(inputs: Sequence[CallInput], focus: Sequence[int], seed: str) -> list[N
         words = [*dict.fromkeys(word for text in written[at] for word in _WORDS.findall(text))]
         figures = [*dict.fromkeys(part for text in written[at] for part in _FIGURES.findall(text))]
         chosen = [(WORD, word, _others(word, written[at], chance)) for word in _some(words, _MOST_WORDS, chance)]
-        chosen += [(FIGURE, part, _figures(part, chance)) for part in _some(figures, _MOST_FIGURES, chance)]
+        chosen += [
+            (FIGURE, part, _figures(part, chance, figures_each)) for part in _some(figures, _MOST_FIGURES, chance)
+        ]
         for family, word, others in chosen:
             for other in others:
                 change = _replacer(word, other, "A-Za-z" if family == WORD else "A-Za-z0-9")
@@ -69,8 +73,9 @@ def ties(inputs: Sequence[CallInput], focus: Sequence[int], seed: str) -> list[N
     shared = {at: _shared_parts(inputs[at]) for at in focus}
     for at in [at for at in focus if shared[at]][:_MOST_TIED_TESTS]:
         for part in _some(shared[at], _MOST_TIED, chance):
-            for _ in range(_EACH_TIED):
-                given = _renamed(inputs[at], _tie(part, "".join(_other_sign(sign, chance) for sign in part)))
+            for number in range(_EACH_TIED):
+                other = "".join(_other_sign(sign, chance) for sign in (*part, *part[-1:] * (number % 2)))
+                given = _renamed(inputs[at], _tie(part, other))
                 out.setdefault(neighbours.key(given), NeighbourInput(given, at, "", TIE))
     return [item for text, item in out.items() if text not in known]
 
@@ -112,13 +117,13 @@ def _some(items: Sequence[str], most: int, chance: random.Random) -> list[str]:
     return chance.sample(items, min(len(items), most))
 
 
-def _figures(part: str, chance: random.Random) -> list[str]:
+def _figures(part: str, chance: random.Random, most: int) -> list[str]:
     """Return the part of a text with other digits; the first one is no zero."""
     out: dict[str, None] = {}
-    for _ in range(3 * _OTHER_FIGURES):
+    for _ in range(3 * most):
         letters = [str(chance.randint(1, 9)) if letter.isdigit() else letter for letter in part]
         out["".join(letters)] = None
-    return [other for other in out if other != part][:_OTHER_FIGURES]
+    return [other for other in out if other != part][:most]
 
 
 def words_of(sources: Iterable[bytes]) -> frozenset[str]:

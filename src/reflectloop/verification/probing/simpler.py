@@ -27,6 +27,7 @@ _LEAST_TESTS = 4  # different inputs of the tests, none of which needs the condi
 _LEAST_STEADY, _LEAST_CHANGED = 1, 8  # of them, with base's answer, or with another one
 _LEAST_GAINED, _SHARE_GAINED = 4, 0.1  # answers that change without the condition alone, of all that change then
 _MOST_LOST = 0.25  # share of answers that fail without the condition, of those that differ
+_FEW_ANSWERS = 4  # of a function that only says which of a few cases holds
 _LONGEST = 80
 _LEAST_VALUES = 3  # of an argument, in tests
 _CONDITIONS = frozenset(
@@ -38,6 +39,7 @@ _LOGICAL = frozenset(["&&", "||", "??"])
 _ARITHMETIC = frozenset(("+", "-", "*", "/", "%", "**", "&", "|", "^", "<<", ">>", ">>>"))
 _REMAINDERS = frozenset(("%", "&", "//", ">>"))  # by which a number of few values is made of any other
 _COLLECTIONS = frozenset(["tuple", "list", "dictionary", "set", "array", "object"])
+_WRITTEN = _COLLECTIONS | {"string", "template_string", "integer", "float", "number", "none", "null", "undefined"}
 _LOOKUPS = frozenset(["subscript", "subscript_expression", "call", "call_expression"])
 
 
@@ -177,7 +179,7 @@ def _conditions(node: Node) -> Iterator[tuple[int, Node]]:
         yield 1, _unwrapped(node.named_children[0])
     elif node.type == "boolean_operator" or (node.type == "binary_expression" and _operator(node) in _LOGICAL):
         sides = [node.child_by_field_name(name) for name in ("left", "right")]
-        yield from ((1, _unwrapped(side)) for side in sides if side is not None)
+        yield from ((1, _unwrapped(side)) for side in sides if side is not None and side.type not in _WRITTEN)
     elif node.type in _COMPARISONS and (node.type.endswith("_operator") or _operator(node) in _OPERATORS):
         yield 3, node
 
@@ -333,6 +335,9 @@ def _gained(
     rest = [(item, answer) for item, answer in rest if item.base.returns or item.base.kind == answer.kind]
     more = [item._replace(patch=answer) for item, answer in rest if answer.returns or answer.kind in raised]
     lost = len(rest) - len(more)
+    known = {item.patch.text for item in (*seen.tests, *near)}
+    if len(known) <= _FEW_ANSWERS:  # such as -1, 0 and 1: a version that gives another one has lost its meaning
+        more = [item for item in more if item.patch.text in known]
     if not all(changed) or lost > _MOST_LOST * len(rest):
         return []
     return more if len(more) >= max(_LEAST_GAINED, _SHARE_GAINED * (len(changed) + len(more))) else []

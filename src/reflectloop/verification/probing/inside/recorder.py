@@ -44,7 +44,7 @@ def begin():
         importlib.import_module("%s.recorder")
 try:
     begin()
-except Exception:
+except (ImportError, OSError, SyntaxError, ValueError, LookupError, AttributeError, TypeError):
     pass
 """
 
