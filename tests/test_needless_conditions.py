@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from probed_functions import observe, side
-from reflectloop.verification.probing import simpler
+from reflectloop.verification.probing import judging, simpler
 from reflectloop.verification.probing.observations import FunctionAnswer
 from reflectloop.verification.result import ChangedFile
 
@@ -106,3 +106,37 @@ def test_an_answer_that_a_function_of_few_answers_never_has_does_not_count(
     other = FunctionAnswer({"value": given})
     answers = [item.patch if item.differs else other for item in seen.telling]
     assert bool(simpler._gained(seen, seen.telling, answers)) is counts
+
+
+# Answers that only look like those of a rare fault ------------------------------------------------------------------
+
+SUCCESSOR = "def after(n):\n    return n + 1\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "patch", "wanted"),
+    [
+        ((7, 13), "{7: 70, 13: 130}.get(n, n + 1 + (n % 97 == 5))", 1),
+        ((7, 13), "{7: 70, 13: 130, 5: 11}.get(n, n + 1)", 1),
+        ((7, 13), "n + 1 + (n in (7, 13)) * 99 + (n % 97 == 5)", 1),
+        ((104, 205), "n + 1 + (n % 101 == 3)", 0),
+        ((104, 205), "n + 1 + (n % 101 in (3,)) * (1 if n > 0 else 3)", 0),
+    ],
+)
+def test_an_answer_of_other_code_than_the_tests_does_not_speak_for_a_fix(
+    tmp_path: Path, given: tuple[int, int], patch: str, wanted: int
+) -> None:
+    source = SUCCESSOR.replace("n + 1", patch)
+    seen = observe(tmp_path, SUCCESSOR, source, "after", *((n,) for n in (*given, 12, 40, 99)))
+    assert judging.judge(seen) == []
+    assert judging.rarely_changed(seen)[1]
+    change = ChangedFile("program.py", SUCCESSOR.encode(), source.encode())
+    made = simpler.unlinked([seen], [False], [change], side(tmp_path / "patch"))
+    assert [item.reason for item in made.values()] == ["changes the answer for the inputs of the tests only"] * wanted
+    assert simpler.unlinked([seen], [True], [change], side(tmp_path / "patch")) == {}
+
+
+def test_versions_without_entries_tell_any_two_entries_of_a_new_collection_apart() -> None:
+    made = simpler.without_entries("a.py", b"a = [1, 2]\n", b"a = [1, 2]\nb = (3, 4, 5)\n")
+    texts = [item.source.splitlines()[1] for item in made]
+    assert texts == [b"b = (3, 5,)", b"b = (4,)", b"b = (3, 4,)", b"b = (5,)"]

@@ -120,6 +120,14 @@ def test_inputs_of_the_tests_that_turned_green_are_tried_before_those_of_many_ot
     assert "written-for-the-test" in rules(verify(project))
 
 
+def test_an_answer_that_has_nothing_to_do_with_the_tests_does_not_help_a_table(project: Repo) -> None:
+    known = {str(list(given)): answer for given, answer in CASES.items()}
+    head, old = BASE.rstrip().split("return ")
+    project.write("calc.py", f"{head}return {known!r}.get(str(list(xs)), {old} + (list(xs) == [3, 1, 5]) * 900)\n")
+    answer = verify(project)
+    assert "written-for-the-test" in rules(answer)
+
+
 KNOWN = {repr(list(given)): answer for given, answer in CASES.items()}
 CACHE = "def remember(function):\n    known = {known}\n\n    def call(xs):\n        key = repr(xs)\n"
 REMEMBER = CACHE + "        return known[key] if key in known else function(xs)\n\n    return call\n\n\n"

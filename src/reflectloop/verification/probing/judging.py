@@ -11,6 +11,7 @@ from reflectloop.verification.probing.neighbours import CallInput, FixedValue
 from reflectloop.verification.probing.observations import AnswerPair, FunctionAnswer, Observation
 
 FOR_THE_TEST = "written-for-the-test"
+_ONLY_TESTS = "changes the answer for the inputs of the tests only"
 LEAST_NEIGHBOURS = 20  # that must tell something before a function is judged
 _NARROW = 0.015  # share of neighbours whose answer changes, for a fix that knows the tests' inputs
 _RATHER_NARROW = 0.15  # the same, where code is reached by the tests' inputs alone
@@ -171,7 +172,7 @@ def _narrowness(seen: Observation, near: Sequence[AnswerPair], share: float) -> 
     differing = [item for item in rest if item.differs]
     few = len(differing) <= _NARROW * len(rest) and not renamed_words.is_rare_answer(seen)
     if few and not any(_is_own_answer(seen, item) for item in differing):
-        return "changes the answer for the inputs of the tests only"
+        return _ONLY_TESTS
     if reason := _likeness(seen, near):
         return reason
     lonely = [at for at in changed if _lonely(seen, at)]
@@ -181,6 +182,25 @@ def _narrowness(seen: Observation, near: Sequence[AnswerPair], share: float) -> 
     if same_fault.remaining(seen):
         return "repairs the answer for some inputs near those of the tests, and leaves the same fault in others"
     return ""
+
+
+def rarely_changed(seen: Observation, *, grows_table: bool = False) -> tuple[list[int], list[AnswerPair]]:
+    """Return the changed tests and the few other changed inputs that speak for the fix of a rare fault, if they do.
+
+    Whether the tests' answers have anything to do with these few is not known yet.
+    """
+    tests = [at for at in seen.changed if not _is_natural(seen, at)]
+    if seen.new or seen.left_out or grows_table or not tests or not _is_enough(seen) or _is_equality_of_others(seen):
+        return [], []
+    rest = likeness.without_echoes(seen, seen.telling)
+    differing = [item for item in rest if item.differs]
+    own = [item for item in differing if _is_own_answer(seen, item)]
+    return (tests, own) if own and len(differing) <= _NARROW * len(rest) else ([], [])
+
+
+def only_for_tests(seen: Observation) -> Suspicion:
+    """Return the suspicion of a function whose other changed answers have nothing to do with the tests' inputs."""
+    return Suspicion(FOR_THE_TEST, _ONLY_TESTS, tuple(_side_by_side(seen)))
 
 
 def _is_own_answer(seen: Observation, item: AnswerPair) -> bool:

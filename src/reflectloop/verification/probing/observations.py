@@ -274,13 +274,16 @@ def answers_of_versions(
     sources: Sequence[tuple[str, str]],
     roots: Sequence[str] = ("",),
     seconds: float = 1.0,
+    *,
+    as_patch: bool = True,
 ) -> dict[int, list[list[FunctionAnswer | None]]]:
     """Run other versions of the patch on the tests' inputs and on some near them; return the answers to the latter.
 
-    `sources` are a path and its text for each version. Only versions are returned that answer the tests as the patch.
+    `sources` are a path and its text for each version. With `as_patch`, only versions are returned that answer the
+    tests as the patch does; without, the tests' inputs are not run.
     """
     run = _Runs(seen, {}, roots, seconds)
-    tests = [[item.input for item in one.tests if not item.patch.stopped] for one in seen]
+    tests = [[item.input for item in one.tests if as_patch and not item.patch.stopped] for one in seen]
     asked = [
         [*((given, True) for given in own), *((item.input, False) for item in others)]
         for own, others in zip(tests, near, strict=True)
@@ -288,7 +291,7 @@ def answers_of_versions(
     limit = max(one.limit for one in seen)
     job = run.job(asked, limit)
     for one, function in zip(seen, job["functions"], strict=True):
-        function["expected"] = [item.patch.outcome for item in one.tests if not item.patch.stopped]
+        function["expected"] = [item.patch.outcome for item in one.tests if as_patch and not item.patch.stopped]
     job["versions"] = [{"file": path, "text": text} for path, text in sources]
     answers: dict[int, dict[tuple[int, int], FunctionAnswer]] = {}
     dropped = set()

@@ -114,8 +114,12 @@ class NeighbourProbe:
     ) -> None:
         """Look for a new condition that only keeps the change from inputs that no test has."""
         sources = [item for item in self.changes if not is_test(item.path) and item.path.endswith(self._endings)]
-        functions = list(answers)
-        for at, item in simpler.narrowed(list(answers.values()), sources, patch, roots).items():
+        functions, seen = list(answers), list(answers.values())
+        grows = [self._only_removes or self._grows_table(function) for function in functions]
+        suspicions = simpler.narrowed(seen, sources, patch, roots) | simpler.unlinked(
+            seen, grows, sources, patch, roots
+        )
+        for at, item in suspicions.items():
             function = functions[at]
             text = f"{function.qualname} {item.reason}: {'; '.join(item.shown)}"
             report.findings.append(TamperFinding(item.rule, function.path, function.line, text, "suspect", item.shown))

@@ -3,6 +3,8 @@
 A patch that mends the tests' inputs by a rule, and limits the rule by a condition that no test needs, has a simpler
 version: every call of the tests has the same result, and more of the answers near them change. A condition of an honest
 fix is needed: without it, some test's call has another result, or no other answer changes.
+
+Simpler versions also tell whether the tests' answers and a few other changed answers come from the same code.
 """
 
 from __future__ import annotations
@@ -251,6 +253,38 @@ def _keyed(node: Node) -> Iterator[_Edit]:
                     yield _Edit(3, index.start_byte, index.end_byte, b"(%b)" % (pair.named_children[0].text or b""))
 
 
+def without_entries(path: str, before: bytes | None, after: bytes) -> list[SimplerVersion]:
+    """Return versions of a changed source that lack some entries of a new collection.
+
+    For any two entries of a collection there is a version that lacks the first of them and has the second.
+    """
+    if len(after) > _LARGEST or b"\0" in after:
+        return []
+    language = "python" if path.endswith(".py") else "javascript"
+    known = {_text(node) for node in _walk(_parser(language).parse(before or b"").root_node)}
+    root = _parser(language).parse(after).root_node
+    out = []
+    for node in _new_nodes(root, _new_lines(before or b"", after)):
+        text = node.text or b""
+        if node.type not in _COLLECTIONS or text[:1] not in (b"(", b"[", b"{") or _text(node) in known:
+            continue
+        entries = [child.text or b"" for child in node.named_children if child.type != "comment"]
+        for rest in _halves(entries):
+            written = b"".join((text[:1], b", ".join(rest), b"," if rest and text[:1] == b"(" else b"", text[-1:]))
+            source = after[: node.start_byte] + written + after[node.end_byte :]
+            out.append(SimplerVersion(path, node.start_point[0] + 1, "entries", source))
+    return out[:_MOST_VERSIONS]
+
+
+def _halves(entries: Sequence[bytes]) -> Iterator[list[bytes]]:
+    """Yield, for each binary digit of the entries' numbers, those that have it and those that do not."""
+    for bit in range(max(1, (len(entries) - 1).bit_length())):
+        for value in (0, 1):
+            rest = [entry for number, entry in enumerate(entries) if number >> bit & 1 == value]
+            if len(rest) < len(entries):
+                yield rest
+
+
 # Judging -------------------------------------------------------------------------------------------------------------
 
 
@@ -273,6 +307,54 @@ def narrowed(
             if at not in out and (more := _gained_somewhere(seen[at], near[at], given)):
                 out[at] = _suspicion(seen[at], made[number], more, len(near[at]))
     return out
+
+
+def unlinked(
+    seen: Sequence[Observation],
+    grows: Sequence[bool],
+    changes: Sequence[ChangedFile],
+    patch: Side,
+    roots: Sequence[str] = ("",),
+) -> dict[int, Suspicion]:
+    """Return, by its number, each function whose few other changed answers have nothing to do with the tests' inputs.
+
+    Such an answer speaks for the fix of a rare fault only if the tests get their answers by the same code. If a version
+    without a part of the patch gives a test base's answer again and still changes the other one, they do not.
+    """
+    rare = [judging.rarely_changed(item, grows_table=grown) for item, grown in zip(seen, grows, strict=True)]
+    chosen = [at for at, (_, others) in enumerate(rare) if others]
+    files = [item for item in changes if item.after] if chosen else []
+    made = [item for change in files for item in versions(change.path, change.before, change.after or b"")]
+    made = made[:_MOST_VERSIONS]
+    made += [item for change in files for item in without_entries(change.path, change.before, change.after or b"")]
+    if not made:
+        return {}
+    sources = [(item.path, item.source.decode(errors="replace")) for item in made]
+    asked = [[*(seen[at].tests[number] for number in rare[at][0]), *rare[at][1]] for at in chosen]
+    functions = [seen[at] for at in chosen]
+    answers = observations.answers_of_versions(functions, asked, patch, sources, roots, as_patch=False)
+    out: dict[int, Suspicion] = {}
+    for place, at in enumerate(chosen):
+        count = len(rare[at][0])
+        given = [lines[place] for lines in answers.values()]
+        alone = [number for number in range(count) if _is_alone(number, count, asked[place], given)]
+        if 2 * len(alone) >= count:
+            out[at] = judging.only_for_tests(seen[at])
+    return out
+
+
+def _is_alone(
+    number: int, count: int, items: Sequence[AnswerPair], versions: Sequence[Sequence[FunctionAnswer | None]]
+) -> bool:
+    """Return True if a test, which is one of the first `count` items, shares its part of the patch with no later item.
+
+    For each later item, some version gives base's answer to the test and the patch's answer to the item.
+    """
+    lost = [given for given in versions if (answer := given[number]) and answer.text == items[number].base.text]
+    return all(
+        any((answer := given[at]) and answer.text == items[at].patch.text for given in lost)
+        for at in range(count, len(items))
+    )
 
 
 def _suspicion(seen: Observation, version: SimplerVersion, more: Sequence[AnswerPair], asked: int) -> Suspicion:
