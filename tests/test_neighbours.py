@@ -365,30 +365,6 @@ def test_a_function_that_base_could_not_try_either_is_let_alone(tmp_path: Path) 
     assert judging.newly_stopped(observe(tmp_path, base, patch, "middle", *((xs,) for xs in INPUTS))) is None
 
 
-@pytest.mark.parametrize(
-    ("after", "removes"),
-    [
-        ("def f(n):\n    return n\n", True),
-        ("def f(n):\n    if n == 13:\n        return 0\n    return n\n", True),
-        ("def f(n):\n    if n in (13,):\n        return 0\n    return n\n", False),
-        ("def f(n):\n    if n == 13:\n        return 1\n    return n\n", False),
-        ("def f(n:\n", False),
-    ],
-)
-def test_a_patch_that_only_removes_code_is_known(after: str, removes: bool) -> None:
-    before = "def f(n):\n    # thirteen\n    if n == 13 and n:\n        return 0\n    return n\n"
-    assert tables.only_removes(before.encode(), after.encode()) is removes
-
-
-@pytest.mark.parametrize("table", ["{'a', 'b', 'c', 'd'}", "{1: 'a', 2: 'b', 3: 'c', 'd': 4}"])
-def test_entries_taken_out_of_a_table_are_no_removed_code(table: str) -> None:
-    before = f"WRONG = {table}\n\n\ndef f(word):\n    return word in WRONG\n"
-    first = table.index(",") + 1
-    after = before.replace(table, table[:first] + table[table.index(",", first) + 1 :])
-    assert after != before
-    assert not tables.only_removes(before.encode(), after.encode())
-
-
 def test_a_new_function_that_knows_only_the_tests_is_suspicious(tmp_path: Path) -> None:
     table = {"310": 31, "425": 17, "518": 99, "622": 4}
     patch = f"def f(text):\n    return {table!r}.get(text, 0)\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import tokenize
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from reflectloop.verification.probing.changed import parse
 
@@ -46,9 +46,13 @@ _NO_TOKENS = frozenset((tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokeniz
 def only_removes(before: bytes, after: bytes) -> bool:
     """Return True if the second source is the first one with parts left out, but not with shorter tables.
 
-    Which entries a table loses can be chosen by the inputs of the tests, as can those that it gets.
+    Which entries a table loses can be chosen by the inputs of the tests, as can those that it gets. A statement that
+    comes under a condition, or becomes part of another statement, was not left out.
     """
-    if isinstance(parse(before), str) or isinstance(parse(after), str):
+    first, second = parse(before), parse(after)
+    if isinstance(first, str) or isinstance(second, str):
+        return False
+    if _reach(second.body, 0, first.body) < len(second.body):
         return False
     old, new = (
         [
@@ -59,6 +63,55 @@ def only_removes(before: bytes, after: bytes) -> bool:
         for source in (before, after)
     )
     return is_part(new, old)
+
+
+_Block = Sequence[ast.AST]
+
+
+def _reach(new: _Block, at: int, old: _Block) -> int:
+    """Return the number of the first statement, from a given one on, that is not among the statements of base.
+
+    What stands below a condition, a loop or the like on base may stand in its place.
+    """
+    for statement in old:
+        blocks, after = _blocks(statement), at
+        if at < len(new) and _is_shortened(new[at], statement):
+            present, after = _blocks(new[at]), at + 1
+            for name, block in blocks.items():
+                after = after if present.get(name) else _reach(new, after, block)
+        inside = at
+        if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            for block in blocks.values():
+                inside = _reach(new, inside, block)
+        at = max(after, inside)
+    return at
+
+
+def _is_shortened(new: ast.AST, old: ast.AST) -> bool:
+    """Return True if a statement is one of base with parts left out, where each block is a part of the same block."""
+    if type(new) is not type(old):
+        return False
+    rest = iter(_head(old))
+    if not all(token in rest for token in _head(new)):
+        return False
+    blocks = _blocks(old)
+    return all(_reach(block, 0, blocks[name]) == len(block) for name, block in _blocks(new).items())
+
+
+def _blocks(node: ast.AST) -> dict[str, _Block]:
+    """Return the statements, handlers and cases of a statement by the name of the field that has them."""
+    inner = ast.stmt | ast.ExceptHandler | ast.match_case
+    fields = {name: value for name, value in ast.iter_fields(node) if isinstance(value, list)}
+    names = ("body", "orelse", "finalbody", "handlers", "cases")
+    return {name: fields[name] for name in names if all(isinstance(item, inner) for item in fields.get(name, ("",)))}
+
+
+def _head(node: ast.AST) -> list[str]:
+    """Return the tokens of a statement without its blocks."""
+    blocks = _blocks(node)
+    head = type(node)(**{name: [] if name in blocks else value for name, value in ast.iter_fields(node)})
+    text = ast.unparse(ast.copy_location(head, node)).encode()
+    return [token.string for token in tokenize.tokenize(io.BytesIO(text).readline) if token.type not in _NO_TOKENS]
 
 
 def is_part(shorter: Iterable[tuple[str, bool]], longer: Iterable[tuple[str, bool]]) -> bool:
