@@ -2,6 +2,8 @@
 // a function (`matcher('/users/:id')` returns a function, `tally()` an object with functions), and changed by calls of its
 // methods. A history is {"made": NAME, "args": [VALUE], "kwargs": [], "calls": [[METHOD, [VALUE], []], ...]}: NAME is
 // "FILE:FUNCTION" or "class FILE:CLASS"; METHOD is "" where the result itself is called, "get NAME" or "set NAME" for an accessor.
+// Of a function that was returned, `calls` has the last call alone, as if nothing else counted; "earlier": [[VALUE], ...] are
+// the arguments of those before, by which the replay makes it what it was, or null if there were too many.
 'use strict';
 
 const { types } = require('util');
@@ -11,6 +13,7 @@ const { getPrototypeOf, getOwnPropertyDescriptor, defineProperty } = Object;
 const { apply, construct, ownKeys } = Reflect;
 const longest = 24; // calls of one object
 const mostObjects = 2000;
+const mostSigns = 16 << 10; // of the earlier calls of one function
 
 class ObjectHistories {
   constructor() {
@@ -38,6 +41,19 @@ class ObjectHistories {
     if (!history || !history.calls) return;
     if (!written || history.calls.length >= longest) history.calls = null;
     else history.calls.push([name, written, []]);
+  }
+
+  // The history of a function for its last call; its next calls are recorded without this one.
+  lastCall(value) {
+    const known = this.known.get(value);
+    const history = this.of(value);
+    if (!history) return undefined;
+    const earlier = known.earlier === undefined ? [] : known.earlier;
+    const [last] = history.calls.slice(-1);
+    const written = JSON.stringify(last[1]).length + JSON.stringify(earlier).length;
+    known.earlier = earlier && earlier.length < longest && written < mostSigns ? [...earlier, last[1]] : null;
+    known.calls = [];
+    return { ...history, calls: [last], earlier };
   }
 
   // Work of a method: the calls inside it are no part of a history.
@@ -127,7 +143,9 @@ function isUse(args) {
 function answer([{ history }], find) {
   const last = history.calls[history.calls.length - 1];
   if (!last) throw new values.NotPlainData('nothing is done with the result');
-  return use(remake({ ...history, calls: history.calls.slice(0, -1) }, find), last[0], last[1].map(values.decode));
+  if (history.earlier === null) throw new values.NotPlainData('its result was called too often before');
+  const calls = [...(history.earlier || []).map((args) => ['', args, []]), ...history.calls.slice(0, -1)];
+  return use(remake({ ...history, calls }, find), last[0], last[1].map(values.decode));
 }
 
 // The function that a name stands for, of a job and its loaded functions.

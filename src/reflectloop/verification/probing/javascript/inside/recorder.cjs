@@ -204,19 +204,18 @@ function used(record, name, value, args, work) {
   return result;
 }
 
-// What a function that was returned does is taken to depend on its arguments alone; an object has a state.
+// Other inputs of a function that was returned are made without its earlier calls; the replay has them.
 function beginUse(record, name, value, args) {
   busy = true;
   try {
     objects.add(value, name, args.map((item) => values.encode(item)));
-    const history = objects.of(value);
+    const history = name ? objects.of(value) : objects.lastCall(value);
     if (!history || record.calls >= most.calls || record.tries >= most.tries) return null;
     record.tries++;
-    if (!name) history.calls = history.calls.slice(-1);
-    const key = values.stringify(history);
+    const { earlier, ...used } = history;
+    const key = values.stringify(used);
     if (record.seen.has(key)) return null;
     record.seen.add(key);
-    if (!name) objects.known.get(value).calls = [];
     return { live: [], before: '[]', began: clock(), line: lineOf(record, callers().pop(), 'call', [{ history }], '') };
   } catch {
     objects.add(value, name, null);

@@ -174,6 +174,7 @@ class CallReplayer {
     if (done.stopped) out.outcome = { left_out: done.stopped };
     else if (values.listened().lacks) out.outcome = { left_out: 'a function of the test that it calls needs its test' };
     else if (done.endless) out.outcome = { left_out: 'does not end in time, or needs too much memory or depth' };
+    else if (done.fault instanceof values.NotPlainData) out.outcome = { left_out: done.fault.message };
     else if (done.failed) out.outcome = { ...values.raised(done.fault), ...(done.promised ? { rejects: true } : {}) };
     else {
       out.outcome = { value: values.ofResult(done) };
