@@ -79,3 +79,9 @@ def test_a_function_with_a_state_is_repeated_after_its_earlier_calls(tmp_path: P
 def test_a_call_after_too_many_others_is_left_out_by_name(tmp_path: Path) -> None:
     session = Session(tmp_path, "const f = lib.sums(0); for (let n = 1; n <= 30; n++) f(n);")
     assert session.repeated() == ["True"] * 25 + ["its result was called too often before"] * 5
+
+
+def test_calls_of_a_function_that_was_also_used_in_two_steps_are_kept(tmp_path: Path) -> None:
+    session = Session(tmp_path, "lib.add(1, 2); lib.add(7)(8); lib.add(3, 4);")
+    assert [call.outcome for call in session.calls] == [{"value": value} for value in (3, 15, 7)]
+    assert session.repeated() == ["True"] * 3

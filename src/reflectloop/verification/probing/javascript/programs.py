@@ -139,14 +139,18 @@ class NodeRecordingExtras:
 
 
 def _telling(calls: Sequence[RecordedCall]) -> Iterator[RecordedCall]:
-    """Yield the calls; of a function whose results were used, those uses, which say what it returned."""
-    used = {call.function for call in calls if _is_use(call)}
-    return (call for call in calls if call.function not in used or _is_use(call))
+    """Yield the calls without those whose result was used: the uses say what these returned."""
+    used = {(call.function, json.dumps(call.data["args"][0]["history"]["args"])) for call in calls if _is_use(call)}
+    for call in calls:
+        args = call.data["args"][1:] if call.data["first"] else call.data["args"]
+        if _is_use(call) or (call.function, json.dumps(args)) not in used:
+            yield call
 
 
 def _is_use(call: RecordedCall) -> bool:
     args = call.data["args"]
-    return len(args) == 1 and isinstance(args[0], dict) and "history" in args[0] and not call.data["first"]
+    history = args[0].get("history") if len(args) == 1 and isinstance(args[0], dict) else None
+    return isinstance(history, dict) and "args" in history and not call.data["first"]
 
 
 def replay_job(calls: Sequence[RecordedCall], followed: FollowedFiles, groups: Mapping[str, str]) -> dict[str, Any]:
