@@ -34,6 +34,23 @@ def test_libraries_that_nothing_on_base_asked_for_are_named(after: str, expected
     assert changed.newly_asked_for([change], lambda: sources) == expected
 
 
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("deep/in/click.py", ("click",)),
+        ("pkg/click.py", ("click",)),
+        ("docs/click/x.py", ("click",)),
+        ("click.py", ()),
+        ("src/click/__init__.py", ()),
+        ("service/click/x.py", ()),
+    ],
+)
+def test_a_module_of_the_project_is_one_that_python_finds_there(path: str, expected: tuple[str, ...]) -> None:
+    change = ChangedFile("pkg/mod.py", b"", b"import click\n")
+    sources = {"pkg/__init__.py": b"", "pkg/mod.py": b"import click\n", path: b""}
+    assert changed.newly_asked_for([change], lambda: sources, (".", "service")) == expected
+
+
 @pytest.mark.usefixtures("without_probing")
 @pytest.mark.probing("replay")
 @pytest.mark.parametrize(("right", "decision"), [("n * (3 if iniconfig else 2)", "ASK"), ("n * 3", "PASS")])

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from reflectloop.verification.protected.names import IMPORT_ROOTS
 from reflectloop.verification.result import ChangedFile
 
 _MOST_READERS = 400  # files of the project that are searched for readers of changed names
@@ -325,10 +326,13 @@ def _changed_statements(old: _SourceModule, new: _SourceModule) -> set[str]:
 # Libraries ----------------------------------------------------------------------------------------------------------
 
 
-def newly_asked_for(changes: Sequence[ChangedFile], others: Callable[[], Mapping[str, bytes]]) -> tuple[str, ...]:
+def newly_asked_for(
+    changes: Sequence[ChangedFile], others: Callable[[], Mapping[str, bytes]], roots: Iterable[str] = ()
+) -> tuple[str, ...]:
     """Return the installed modules that changed sources import, or look for, and no source of base does.
 
-    `others` gives the sources of the patch. What lies in the project and the standard library are left out.
+    `others` gives the sources of the patch, `roots` the folders of the project from which the tests imported modules.
+    The standard library and modules of the project are left out. A file deeper inside of a package is no such module.
     """
     edited = [change for change in changes if change.path.endswith(".py") and change.after is not None]
     wanted = {name for change in edited for name in _asked_for(change.after or b"")} - {*sys.stdlib_module_names}
@@ -337,8 +341,20 @@ def newly_asked_for(changes: Sequence[ChangedFile], others: Callable[[], Mapping
         return ()
     sources, paths = others(), {change.path for change in edited}
     known |= {name for path, source in sources.items() if path not in paths for name in _asked_for(source)}
-    own = {part.removesuffix(".py") for path in {*sources, *paths} for part in path.split("/")}
-    return tuple(sorted(wanted - known - own))
+    known |= _own_modules({*sources, *paths}, paths, roots)
+    return tuple(sorted(wanted - known))
+
+
+def _own_modules(paths: Iterable[str], edited: Iterable[str], roots: Iterable[str]) -> set[str]:
+    """Return the names of modules and packages that lie where Python looks for them, or beside an edited script."""
+    paths = {*paths}
+    beside = {path.rpartition("/")[0] for path in edited}
+    folders = {folder for folder in beside if f"{folder}/__init__.py" not in paths}
+    folders |= {*IMPORT_ROOTS, *("" if root == "." else root for root in roots)}
+    inside = ((path, f"{folder}/" if folder else "") for path in paths for folder in folders)
+    return {
+        path.removeprefix(top).partition("/")[0].removesuffix(".py") for path, top in inside if path.startswith(top)
+    }
 
 
 def _asked_for(source: bytes) -> Iterator[str]:

@@ -247,7 +247,9 @@ def _outcome_probe(case: ProbeInput, check: DetectedCheck, recording: Recording)
         _base_recorder(case, check),
         any((item.after or b"").count(_VERSION) > (item.before or b"").count(_VERSION) for item in case.changes),
         changed.newly_asked_for(
-            [item for item in case.changes if is_source(item.path)], functools.partial(_other_sources, case)
+            [item for item in case.changes if is_source(item.path)],
+            functools.partial(_other_sources, case),
+            recording.path,
         ),
     )
 
