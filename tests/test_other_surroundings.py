@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
 from reflectloop.verification.probing import replays
 from reflectloop.verification.probing.changed import ChangedFunction
 from reflectloop.verification.probing.inside import replayer
+from reflectloop.verification.probing.javascript import programs as javascript_programs
+from reflectloop.verification.probing.javascript.replays import NodeReplay
 from reflectloop.verification.probing.only_under_test import OutcomeProbe
 from reflectloop.verification.probing.programs import RecordedCall, Recording
 from reflectloop.verification.probing.replays import Outcomes, RepeatedCall, Way, outcome_text
@@ -151,3 +154,38 @@ def test_of_a_large_project_only_what_is_near_the_functions_is_copied_for_a_repl
     copied, linked = replays.files_and_links([*far, *near, "src/other/x.py"], calls)
     assert sorted(copied) == sorted([*near, "src/other/x.py"])
     assert linked == ["vendor"]
+
+
+CALL = {"module": "m", "qualname": "one", "args": [], "kwargs": [], "first": ""}
+
+
+def _runs(paths: list[str], sources: dict[str, bytes]) -> Any:
+    trees = SimpleNamespace(listing=lambda _: dict.fromkeys(paths), read=lambda _, path: sources.get(path))
+    return SimpleNamespace(ground=SimpleNamespace(trees=trees))
+
+
+def test_of_a_very_large_package_the_file_under_test_and_what_it_imports_are_copied_first() -> None:
+    calls = [RecordedCall(ChangedFunction("src/pkg/zoo/calc.py", "one", 1), "t", {}, CALL)]
+    sources = {
+        "src/pkg/zoo/calc.py": b"from .. import units\nimport pkg.deep.more\nimport os\n",
+        "src/pkg/deep/more.py": b"from ._last import x\nfrom pkg.zoo import calc\n",
+    }
+    needed = ["src/pkg/__init__.py", "src/pkg/deep/_last.py", "src/pkg/units.py", *sources]
+    runs = _runs([*(f"src/pkg/a{number}.py" for number in range(25_000)), *needed], sources)
+    recording = Recording(tuple(calls), {})
+    plan = replays.PythonReplay(runs, "base", lambda *_: None, recording).plan("tree", calls, copied=True)
+    assert {*plan["files"][: len(needed)]} == {*needed}
+    assert plan["files"][0] == "src/pkg/zoo/calc.py"
+    assert len({*plan["files"]}) == replays.MOST_FILES
+
+
+def test_of_a_very_large_package_of_javascript_the_file_under_test_is_copied() -> None:
+    calls = [RecordedCall(ChangedFunction("lib/zoo.js", "one", 1), "t", {}, CALL)]
+    runs = _runs([*(f"a/{number}.js" for number in range(25_000)), "lib/zoo.js", "lib/by.js", "package.json"], {})
+    with_functions = NodeReplay(runs, "base", lambda *_: None, ())
+    followed = SimpleNamespace(ids={("lib/zoo.js", "one"): 0}, files={}, names=dict, mark="m")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(javascript_programs, "follow", lambda *_: followed)
+        plan = with_functions.plan("tree", calls, copied=True)
+    assert plan["files"][:3] == ["lib/zoo.js", "lib/by.js", "package.json"]
+    assert len(plan["files"]) == replays.MOST_FILES

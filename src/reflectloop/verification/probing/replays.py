@@ -6,12 +6,14 @@ the file of the test, but none of its fixtures, patches or expected values.
 
 from __future__ import annotations
 
+import ast
+import functools
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar, NamedTuple
 
 from reflectloop.sandbox.mounts import TEMP
@@ -20,6 +22,7 @@ from reflectloop.system.patterns import lazy
 from reflectloop.verification import protected
 from reflectloop.verification.check_runner import CheckRunner
 from reflectloop.verification.probing import programs
+from reflectloop.verification.probing.changed import parse
 from reflectloop.verification.probing.inside import plain_data
 from reflectloop.verification.probing.programs import RecordedCall, Recording
 from reflectloop.verification.protected.names import IMPORT_ROOTS
@@ -156,6 +159,9 @@ class PythonReplay(BareReplay):
         for path in self.runs.ground.trees.listing(tree):
             (gone if belongs_to_tests(path) else of_users).append(path)
         chosen, linked = files_and_links(of_users, calls)
+        if len(chosen) > MOST_FILES:
+            read = functools.partial(self.runs.ground.trees.read, tree)
+            chosen = needed_first(chosen, calls, read, self.recording.path)[:MOST_FILES]
         folders = [folder for folder in self.recording.path if not belongs_to_tests(f"{folder}/x")]
         return {
             "files": chosen if copied else [],
@@ -184,7 +190,45 @@ def files_and_links(paths: Sequence[str], calls: Sequence[RecordedCall]) -> tupl
             copied += folders[top]
         else:
             linked.append(top)
-    return copied[:MOST_FILES], linked
+    return copied, linked
+
+
+def needed_first(
+    paths: Sequence[str], calls: Sequence[RecordedCall], read: Callable[[str], bytes | None], roots: Iterable[str]
+) -> list[str]:
+    """Return files with those of the called functions before the others, and with what they import next."""
+    known = {*paths}
+    tops = [f"{folder}/" if folder not in ("", ".") else "" for folder in {*IMPORT_ROOTS, *roots}]
+    chosen = [path for path in dict.fromkeys(call.function.path for call in calls) if path in known]
+    order = dict.fromkeys(chosen)
+    for path in chosen:  # grows
+        if len(order) >= MOST_FILES:
+            break
+        stems = {stem for name in _imported(path, read(path) or b"") for stem in _stems(name, tops)}
+        packages = {str(folder) for stem in (path, *stems) for folder in PurePosixPath(stem).parents}
+        files = {f"{stem}.py" for stem in stems} | {f"{stem}/__init__.py" for stem in (*stems, *packages)}
+        new = sorted(files & known - order.keys())
+        order |= dict.fromkeys(new)
+        chosen += new
+    return [*order, *(path for path in paths if path not in order)]
+
+
+def _stems(name: str, tops: Iterable[str]) -> list[str]:
+    """Return the paths without ending that a module may have; one of a relative import is known."""
+    return [name[1:]] if name.startswith("/") else [f"{top}{name.replace('.', '/')}" for top in tops]
+
+
+def _imported(path: str, source: bytes) -> Iterator[str]:
+    """Yield the names of modules that a source imports; for a relative import, "/" and the path without its ending."""
+    tree = parse(source) if path.endswith(".py") else ""
+    for node in ast.walk(tree) if isinstance(tree, ast.Module) else ():
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parts = [*path.split("/")[: -node.level], *(node.module or "").split(".")] if node.level else []
+            name = "/" + "/".join(filter(None, parts)) if node.level else node.module or ""
+            yield name
+            yield from (f"{name}{'/' if node.level else '.'}{alias.name}" for alias in node.names)
 
 
 def _top(path: str) -> str:

@@ -45,7 +45,10 @@ class NodeReplay(replays.BareReplay):
 
     def plan(self, tree: str, calls: Sequence[RecordedCall], copied: bool) -> dict[str, Any]:
         trees = self.runs.ground.trees
-        paths = list(trees.listing(tree))[: replays.MOST_FILES]
+        own = {call.function.path for call in calls}
+        near = {folder for path in own for folder in PurePosixPath(path).parents}
+        paths = sorted(trees.listing(tree), key=lambda path: (path not in own, PurePosixPath(path).parent not in near))
+        paths = paths[: replays.MOST_FILES]
         gone = {path for path in paths if replays.belongs_to_tests(path)}
         job = programs.replay_job(calls, programs.follow(trees, tree, self.functions), {})
         return {
