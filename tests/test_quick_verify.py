@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from reflectloop import api
-from reflectloop.verification import test_selection
+from reflectloop.verification import check_runner, test_selection
+from reflectloop.verification.check_runner import CheckRunner
+from reflectloop.verification.progress import RunningCheck
 from reflectloop.verification.test_selection import ChosenTests, choose_tests
 from support import Repo, reflectloop
 
@@ -151,19 +154,45 @@ def test_a_tree_that_is_proven_already_is_answered_by_its_proof(shop: Repo) -> N
     assert (answer.code, answer.envelope["evidence_level"]) == (0, "L3")
 
 
-@pytest.mark.usefixtures("without_probing")
-@pytest.mark.parametrize(("long_ms", "looks"), [(0, 1), (10**9, 0)])
-def test_a_long_suite_first_runs_the_few_tests_that_depend_on_the_change(
-    repo: Repo, monkeypatch: pytest.MonkeyPatch, long_ms: int, looks: int
-) -> None:
-    monkeypatch.setattr(test_selection, "_LONG_MS", long_ms)
+BUILD = """[verify]
+checks = [
+    {name = "build", run = ["python", "-c", "print(1)"], kind = "build"},
+    {name = "pytest", run = ["python", "-m", "pytest"], kind = "test"},
+]
+"""
+
+
+def _write_four_modules(repo: Repo) -> None:
     repo.write("pyproject.toml", '[tool.pytest.ini_options]\npythonpath = ["."]\n')
     for name in ("one", "two", "three", "four"):
         repo.write(f"{name}.py", "def value():\n    return 1\n")
         repo.write(f"tests/test_{name}.py", f"import {name}\n\n\ndef test_it():\n    assert {name}.value() == 1\n")
     repo.commit("four modules")
     repo.write("one.py", "def value():\n    return 2 - 1\n")
+
+
+def _watch_runs(monkeypatch: pytest.MonkeyPatch) -> list[RunningCheck]:
+    runs: list[RunningCheck] = []
+    announce = CheckRunner.announce
+
+    def noted(self: CheckRunner, *given: Any) -> RunningCheck:
+        runs.append(announce(self, *given))
+        return runs[-1]
+
+    monkeypatch.setattr(CheckRunner, "announce", noted)
+    return runs
+
+
+@pytest.mark.usefixtures("without_probing")
+@pytest.mark.parametrize(("long_ms", "looks"), [(0, 1), (10**9, 0)])
+def test_a_long_suite_first_runs_the_few_tests_that_depend_on_the_change(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch, long_ms: int, looks: int
+) -> None:
+    monkeypatch.setattr(test_selection, "_LONG_MS", long_ms)
+    _write_four_modules(repo)
+    runs = _watch_runs(monkeypatch)
     summary = api.verify(project=repo.path)
+    assert [(run.number, run.total) for run in runs] == ([(1, 2), (2, 3), (3, 3)] if looks else [(1, 2), (2, 2)])
     assert (summary.outcome, summary.level) == ("PASS", "L3")
     lines = (summary.receipt.parent / "evidence.jsonl").read_text().splitlines()
     records = [json.loads(line) for line in lines]
@@ -171,3 +200,31 @@ def test_a_long_suite_first_runs_the_few_tests_that_depend_on_the_change(
     assert [(record["level"], record["counts"]["passed"]) for record in first] == [("L2", 1)] * looks
     whole = [record for record in records if record["level"] == "L3"]
     assert [record["counts"]["passed"] for record in whole] == [4]
+
+
+@pytest.mark.usefixtures("without_probing")
+def test_no_first_look_is_had_at_a_suite_whose_results_are_remembered(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo.write("reflectloop.toml", BUILD)
+    _write_four_modules(repo)
+    assert api.verify(project=repo.path).level == "L3"
+    monkeypatch.setattr(test_selection, "_LONG_MS", 0)
+    runs = _watch_runs(monkeypatch)
+    assert (api.verify(project=repo.path).level, runs) == ("L2", [])
+
+
+@pytest.mark.usefixtures("without_probing")
+def test_a_test_that_hangs_is_not_awaited_as_long_at_a_first_look(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(test_selection, "_LONG_MS", 0)
+    monkeypatch.setattr(check_runner, "_LEAST_LIMIT_S", 12.0)
+    monkeypatch.setattr(check_runner, "_TIMES_BASE", 6)
+    _write_four_modules(repo)
+    repo.write("one.py", "def value():\n    while True:\n        pass\n")
+    summary = api.verify(project=repo.path)
+    assert summary.outcome == "REFUSED"
+    lines = (summary.receipt.parent / "evidence.jsonl").read_text().splitlines()
+    claims = {record["claim"]: record["duration_ms"] for record in map(json.loads, lines)}
+    first = next(ms for claim, ms in claims.items() if "provisional" in claim)
+    whole = next(ms for claim, ms in claims.items() if "on base + patch, sealed" in claim)
+    assert first < whole / 2

@@ -196,8 +196,8 @@ class CheckRunner:
         """
         installed = self.installed_on(tree)
         chosen = {name: exact for name, names in (only or {}).items() if (exact := self._ids.exact(names)) is not None}
-        root, caller = self.ground.project.root, self.ground.caller
-        checks = [detect.resolve(check, root, caller, installed=installed) for check in checks]
+        root = self.ground.project.root
+        checks = self._resolved(tree, checks)
         if self.ground.settings.verify.setup:
             left = [name for name in detect.beside(checks, root) if Path(name) not in installed]
             self.notes |= {f"[verify] setup made no {name}, so the project's own is used" for name in left}
@@ -232,6 +232,16 @@ class CheckRunner:
         for name in (check.name for check in builds if extras is None):
             self._remember(keys[name], out[name])
         return out
+
+    def remembers(self, tree: str, check: DetectedCheck, beside: Sequence[DetectedCheck]) -> bool:
+        """Return True if the whole of a check, one of several on a tree, would be answered from the cache."""
+        checks = self._resolved(tree, beside)
+        own = next(item for item in checks if item.name == check.name)
+        return self._recall(self._key(tree, own, checks, (), 0)) is not None
+
+    def _resolved(self, tree: str, checks: Sequence[DetectedCheck]) -> list[DetectedCheck]:
+        root, caller, installed = self.ground.project.root, self.ground.caller, self.installed_on(tree)
+        return [detect.resolve(check, root, caller, installed=installed) for check in checks]
 
     def _run_all(
         self,

@@ -54,6 +54,7 @@ from reflectloop.verification.verdict import (
 
 _REPETITIONS, _MOST_REPETITIONS = 4, 20  # of a test that comes and goes, on the patch and on base: one that fails
 # in one run of five is green twenty times in one case of 87
+_TIMES_BASE = 2  # a first look is not awaited longer than the whole suite of base took, so many times
 _RED = ("failed", "error")
 _ALL_REMEMBERED = (
     "no check ran now: every result on the change is remembered from an earlier verification of the same tree "
@@ -201,11 +202,9 @@ class SealedVerification:
         """
 
         def run() -> dict[str, CheckRun]:
+            self._look_first(checks, before)
             return self._run(self.tree, checks, "on base + patch, sealed")
 
-        trees, changed = self.runs.ground.trees, self.laid.changes
-        for check, files in test_selection.first_look(trees, self.case.base, self.with_tests, changed, checks, before):
-            self._run(self.tree, [*self._builds(check), check], test_selection.FIRST_LOOK, {check.name: files})
         suites = [
             SuiteOutcomes(check, result.tests, {}, result.duration_ms, ())
             for check in checks
@@ -217,6 +216,21 @@ class SealedVerification:
             run, lambda: probing.run_early(self._probe_input(), suites), quiet=lambda: self._text_findings
         )
         return after
+
+    def _look_first(self, checks: Sequence[DetectedCheck], before: Mapping[str, CheckRun]) -> None:
+        """Run the few tests of each long suite that depend on the change, unless the whole suite is remembered.
+
+        They are not awaited much longer than the whole suite of base took: the run of the whole suite decides.
+        """
+        trees, changed = self.runs.ground.trees, self.laid.changes
+        for check, files in test_selection.first_look(trees, self.case.base, self.with_tests, changed, checks, before):
+            if self.runs.remembers(self.tree, check, checks):
+                continue
+            chosen = [*self._builds(check), check]
+            self.runs.expected_runs += len(chosen)
+            most = min(self._limits[check.name], _TIMES_BASE * before[check.name].result.duration_ms / 1000)
+            limits = {**self._limits, check.name: most}
+            self._run(self.tree, chosen, test_selection.FIRST_LOOK, {check.name: files}, limits=limits)
 
     def _is_missing(self, check: DetectedCheck, on_base: CheckRun) -> bool:
         """Return True for a linter that is not installed, and need not be: a second run would find it missing too."""
@@ -552,18 +566,21 @@ class SealedVerification:
         only: Mapping[str, Sequence[str]] | None = None,
         attempt: int = 0,
         extras: RunExtras | None = None,
+        limits: Mapping[str, float] | None = None,
     ) -> dict[str, CheckRun]:
-        ran = self.runs.on(tree, checks, description, only, attempt, self._limits, extras)
+        ran = self.runs.on(tree, checks, description, only, attempt, limits or self._limits, extras)
         for name, run in ran.items():
             known = self._test_ids.setdefault(name, frozenset(run.result.tests))
             ran[name] = run._replace(result=renumbered(run.result, known))
         for check in checks:
-            self._note(check, ran[check.name], description)
+            self._note(check, ran[check.name], description, whole=not only)
         return ran
 
-    def _note(self, check: DetectedCheck, ran: CheckRun, description: str) -> None:
+    def _note(self, check: DetectedCheck, ran: CheckRun, description: str, *, whole: bool) -> None:
         sealed = ran.tree == self.tree and ran.result.ok and not ran.restricted and not ran.remembered
-        self._ran_now |= ran.tree in (self.tree, self.with_tests) and not ran.remembered and not ran.restricted
+        # A build beside a few chosen tests says nothing about the results of the whole suite.
+        counts = not ran.remembered and not ran.restricted and (whole or check.kind != "build")
+        self._ran_now |= counts and ran.tree in (self.tree, self.with_tests)
         source = f" (remembered from {ran.by})" if ran.remembered else ""
         self._write_down(
             claim=f"{check.name} {description}: {ran.result.summary}{source}",
