@@ -21,6 +21,7 @@ from reflectloop.errors import Fault, MissingPlan
 from reflectloop.plan import load, order, strict_yaml
 from reflectloop.plan.model import FILE_STATEMENTS, Check, Plan
 from reflectloop.plan.schema import plan_schema
+from reflectloop.verification.checks import CheckResult
 from reflectloop.verification.evidence_chain import Chain
 from support import Repo, reflectloop
 
@@ -369,3 +370,24 @@ def test_the_plan_of_a_run_is_hashed_once_for_all_its_steps(tmp_path: Path, monk
     note_steps(chain, results, "base", plan, "none")
     assert hashed == 1
     assert [record.plan_hash for record in chain.records] == [of_plan] * len(results)
+
+
+def test_evidence_has_the_commands_that_ran_and_the_words_of_each_check(tmp_path: Path) -> None:
+    check = {"run": ["grep", "-c", "zoo"], "stdout_contains": "no number", "file_exists": "README.md"}
+    steps = [{"id": "a", "commands": ["echo one", ["false", "x"], "echo never"], "verify": [check]}]
+    plan = Plan.model_validate({"title": "Some", "steps": steps})
+    ran = CheckResult(
+        "a.1", held=False, reason="", exit_code=0, duration_ms=0, log=None, command="grep; README.md exists"
+    )
+    result = StepResult("a", "", 1, 0, "tree", changed=False, logs=(), checks=(ran, ran._replace(exit_code=None)))
+    for count, commands in ((2, ("echo one", "false x")), (0, ()), (None, ("echo one", "false x", "echo never"))):
+        chain = Chain(tmp_path / f"{count}.jsonl")
+        note_steps(chain, [result._replace(commands_run=count)], "base", plan, "none")
+        assert [record.command for record in chain.records] == [("grep", "-c", "zoo"), (), commands]
+
+
+def test_evidence_of_a_run_has_no_command_after_the_one_that_failed(repo: Repo) -> None:
+    steps = [{"id": "a", "commands": ["echo one", ["false"], "echo never"]}]
+    assert repo.run("run", repo.plan(json.dumps({"plan": {"title": "Some", "steps": steps}}))).code != 0
+    records = map(json.loads, (repo.latest() / "evidence.jsonl").read_text().splitlines())
+    assert [record["command"] for record in records if record["kind"] == "exit"] == [["echo one", "false"]]

@@ -65,6 +65,7 @@ class StepFinished(Event):
     command: str = ""
     changed: bool = False
     checks: list[Json] = dataclasses.field(default_factory=list)
+    commands_run: int | None = None
 
 
 class FixTried(Event):

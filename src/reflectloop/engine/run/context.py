@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import os
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -240,6 +240,7 @@ def note_steps(chain: Chain, steps: Iterable[StepResult], base: str, plan: Plan,
         return evidence.log_of(path, chain.path.parent)
 
     commands = {step.id: tuple(map(command_text, step.commands)) for step in plan.steps}
+    ran = {(step.id, name): check.run for step in plan.steps for name, check, _ in plan.checks_of(step)}
     run = {"base_tree": base, "plan_hash": plan.hash, "isolation": isolation}  # the hash reads the whole plan
     for step in steps:
         seen: dict[str, object] = {"tree": step.tree, **run}
@@ -258,7 +259,7 @@ def note_steps(chain: Chain, steps: Iterable[StepResult], base: str, plan: Plan,
                 chain,
                 f"check {check.name} in step {step.id}: {check.reason}",
                 kind="check",
-                command=(check.command,) if check.command and check.exit_code is not None else (),
+                command=_argv(ran.get((step.id, check.name))) if check.exit_code is not None else (),
                 exit_code=check.exit_code,
                 duration_ms=check.duration_ms,
                 **log_of(check.log),
@@ -268,12 +269,16 @@ def note_steps(chain: Chain, steps: Iterable[StepResult], base: str, plan: Plan,
             chain,
             f"step {step.id}: " + (step.reason or f"its commands exited {step.exit_code}"),
             kind="exit",
-            command=commands.get(step.id, ()),
+            command=commands.get(step.id, ())[: step.commands_run],
             exit_code=step.exit_code,
             duration_ms=step.duration_ms,
             **log_of(step.logs[-1] if step.logs else None),
             **seen,
         )
+
+
+def _argv(command: str | Sequence[str] | None) -> tuple[str, ...]:
+    return () if command is None else (command,) if isinstance(command, str) else tuple(command)
 
 
 def _add(chain: Chain, claim: str, **seen: object) -> None:

@@ -239,6 +239,7 @@ def _result(ended: StepFinished, title: str, logs: Path, fixes: tuple[FixAttempt
         command=ended.command,
         tail=files.last_lines(written[-1]) if written and ended.error_code and ended.command else "",
         fixes=fixes,
+        commands_run=ended.commands_run,
     )
 
 

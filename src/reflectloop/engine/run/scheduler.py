@@ -127,6 +127,7 @@ class Scheduler:
                 command=secrets.current_detector().redact(result.command),
                 changed=result.changed,
                 checks=[recovery.check_record(check) for check in result.checks],
+                commands_run=result.commands_run,
             )
         )
         self.lessons.settle(result)

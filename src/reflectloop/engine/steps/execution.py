@@ -67,6 +67,7 @@ class StepResult(NamedTuple):
     refused: tuple[str, ...] = ()  # names that git takes for its own, and no patch can hold
     doubtful: tuple[str, ...] = ()  # redacted from its output
     fixes: tuple[FixAttempt, ...] = ()
+    commands_run: int | None = None  # of its commands, the first ones; None in journals that do not say it
 
     @property
     def success(self) -> bool:
@@ -160,6 +161,7 @@ def execute(
         nested=now.nested,
         refused=now.refused,
         doubtful=tuple(work.doubtful),
+        commands_run=work.commands_run,
     )
 
 
@@ -180,6 +182,7 @@ class _StepRun:
         self.written: list[Path] = []
         self.results: list[CheckResult] = []
         self.duration_ms = 0
+        self.commands_run = 0
         self.doubtful: list[str] = []
         self.exited = 0  # of the last command
         self.may_fail = any(wanted.check.commands_exit for wanted in plan.checks_of(step))
@@ -215,6 +218,7 @@ class _StepRun:
                 idle_s=self.step.idle_s,
                 network=self.step.network,
             )
+            self.commands_run = number
             done = self.box.run(order)
             self.duration_ms += done.duration_ms
             self.doubtful += done.doubtful
