@@ -101,10 +101,9 @@ def docstrings(parsed: list[Module]) -> Iterator[str]:
                     yield text
 
 
-def riddle_share(parsed: list[Module]) -> float:
-    """Return the percentage of docstrings that open with What, Whether, Of, By and the like."""
-    texts = list(docstrings(parsed))
-    return round(100 * sum(1 for text in texts if RIDDLE.match(text)) / len(texts), 1)
+def riddles(parsed: list[Module]) -> int:
+    """Count the docstrings that open with What, Whether, Of, By and the like."""
+    return sum(1 for text in docstrings(parsed) if RIDDLE.match(text))
 
 
 def banned_variables(parsed: list[Module]) -> int:
@@ -198,7 +197,7 @@ def table() -> list[Row]:
     return [
         Row("public class names defined twice", len(colliding_classes(parsed)), BOUNDS["collisions"]),
         Row("classes named by a bare participle", len(participle_classes(parsed)), BOUNDS["participles"]),
-        Row("docstrings that open with a riddle, %", riddle_share(parsed), BOUNDS["riddles"]),
+        Row("docstrings that open with a riddle", riddles(parsed), BOUNDS["riddles"]),
         Row("variables called " + ", ".join(BANNED_VARIABLES), banned_variables(parsed), BOUNDS["variables"]),
         Row("asserts that narrow an Optional", narrowing_asserts(parsed), BOUNDS["asserts"]),
         Row("handlers of every exception", broad_excepts(parsed), BOUNDS["broad"]),

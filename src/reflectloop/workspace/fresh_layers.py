@@ -1,4 +1,4 @@
-"""What one verification does once for all its fresh workspaces of a tree, where they stand on layers.
+"""Prepare the layers on which all fresh workspaces of one verification stand, once for each tree.
 
 A layer is compared with its tree before the first workspace stands on it, and once more at the end: the kernel's change
 times tell of every change in between. The files by which a tree differs from its layer are a second, thin layer.

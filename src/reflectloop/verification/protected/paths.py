@@ -181,7 +181,7 @@ def _guard(path: str) -> Protection | None:
 
 
 class _Place(NamedTuple):
-    """What a folder says about every file in it; a repository has far fewer folders than files."""
+    """The part of the answer for a file that depends on its folder alone; it is found once for each folder."""
 
     names: tuple[str, ...]  # of the folder and those above it
     lower: frozenset[str]
