@@ -20,8 +20,8 @@ from reflectloop.cli.main import GROUPS, cli
 from reflectloop.fileops.request import FileopsRequest
 from reflectloop.fileops.response import Response
 from reflectloop.gates.contract import Contract
-from reflectloop.plan.model import Check, PlanFile
-from reflectloop.plan.schema import DIALECT
+from reflectloop.plan.model import Check
+from reflectloop.plan.schema import DIALECT, plan_schema
 from reflectloop.policy import builtin_rules as policy_rules
 from reflectloop.reflection.requirements import Requirements
 from reflectloop.secrets import detector as secret_detector
@@ -91,7 +91,7 @@ def plan_page() -> str:
 
 
 GENERATED: dict[str, Callable[[], str]] = {
-    "schemas/plan.json": lambda: schema(PlanFile),
+    "schemas/plan.json": lambda: json_text(plan_schema()),
     "schemas/envelope.json": lambda: schema(Envelope),
     "schemas/fileops-request.json": lambda: schema(FileopsRequest),
     "schemas/fileops-response.json": lambda: schema(Response, "serialization"),

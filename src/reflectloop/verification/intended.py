@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 from typing import Literal, NamedTuple
 
 from reflectloop.system.patterns import lazy
+from reflectloop.terms import join_first
 from reflectloop.verification import protected
 from reflectloop.verification.result import ChangedFile, Outcome, TamperFinding
 
@@ -272,9 +273,7 @@ class _ImportReader(ast.NodeTransformer):
 def _tests(names: Sequence[str], one: str, many: str) -> str:
     """Return a phrase such as `2 tests expect (test_a, test_b)`; the cases of one test count once."""
     functions = list(dict.fromkeys(_PARAMETERS.sub("", _short(name)) for name in names))
-    more = f" and {len(functions) - _MOST_NAMES} more" if len(functions) > _MOST_NAMES else ""
-    shown = ", ".join(functions[:_MOST_NAMES]) + more
-    return f"{shown} {one if len(functions) == 1 else many}"
+    return f"{join_first(functions, _MOST_NAMES)} {one if len(functions) == 1 else many}"
 
 
 def _short(name: str) -> str:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from reflectloop.system import files, git, tree_walk
 from reflectloop.system.git import Git, GitFailed, GitStuck
 from reflectloop.system.patterns import lazy
+from reflectloop.terms import join_first
 from reflectloop.workspace.project import KEPT_OUT
 
 _UNREADABLE = lazy(rb"(?:open\(\"|could not open directory '|readlink\(\"|Unable to process path )([^'\"\n]+)")
@@ -189,8 +190,7 @@ def _unreadable(source: Git, stderr: bytes, listed: list[bytes]) -> Unrecordable
     closed = [name for name in listed if _is_closed(root + b"/" + name)]
     names = dict.fromkeys(files.display(name) for name in (*_UNREADABLE.findall(stderr), *closed))
     named = [_described(root, name) for name in names]
-    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-    text = ", ".join(named[:_NAMED]) + more or stderr.decode("utf-8", "replace").strip()[:500]
+    text = join_first(named, _NAMED) or stderr.decode("utf-8", "replace").strip()[:500]
     return Unrecordable(list(names)[:20], f"cannot record {text}")
 
 

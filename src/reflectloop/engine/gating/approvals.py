@@ -109,7 +109,6 @@ def _entries(file: Path) -> list[ApprovalEntry]:
 
 
 def _fault(error: Any, document: strict_yaml.YamlDocument) -> Fault:  # noqa: ANN401 - pydantic's own mapping
-
     place: strict_yaml.Path = error["loc"]
     unknown = error["type"] == "extra_forbidden"
     message = "is not a field" if unknown else wrong_shape(error["type"], error.get("ctx", {}), error["msg"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 from reflectloop import policy
 from reflectloop.diagnosis.failure_record import FailureRecord
@@ -12,13 +12,14 @@ from reflectloop.engine.steps.execution import CANCELLED, FailedStep, StepResult
 from reflectloop.plan.model import Step
 from reflectloop.workspace.folders import user_knowledge
 
+if TYPE_CHECKING:  # loaded only if there are lessons
+    from reflectloop.reflection.warnings import StepWarning
+
 
 class LessonHooks:
     def __init__(self, run: PreparedRun) -> None:
         self._run = run
-        self._warned: dict[
-            str, tuple[Any, ...]
-        ] = {}  # StepWarnings by step; their module is loaded only if there are lessons
+        self._warned: dict[str, tuple[StepWarning, ...]] = {}  # by step
         self._failures: dict[str, FailureRecord] = {}  # the first of each step that failed
 
     @cached_property

@@ -438,6 +438,5 @@ def summary(
     text = f"{PROBED}{len(functions) - len(missing)} of {len(functions)} changed functions {where}"
     if not missing:
         return text
-    named = [f"{item.qualname} ({reasons.get(item, 'not called')})" for item in missing[:_MOST_NAMED]]
-    more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
-    return f"{text}; not probed: {', '.join(named)}{more}"
+    named = [f"{item.qualname} ({reasons.get(item, 'not called')})" for item in missing]
+    return f"{text}; not probed: {join_first(named, _MOST_NAMED)}"

@@ -14,7 +14,7 @@ from reflectloop.verification.probing.changed import ChangedFunction
 from reflectloop.verification.probing.inside import plain_data
 from reflectloop.verification.probing.programs import RecordedCall, Recording
 from reflectloop.verification.probing.replays import Key, Outcomes, RepeatedCall, Way, outcome_text
-from reflectloop.verification.result import TamperFinding
+from reflectloop.verification.result import Grade, TamperFinding
 
 _MOST_CALLS, _MOST_OF_A_FUNCTION = 400, 40
 _SLOW_MS = 1000.0
@@ -69,6 +69,8 @@ _LIBRARY = "installed library"
 RunStandIns = Callable[[str, Sequence[RecordedCall], bool], Outcomes]
 # Records calls of functions on base, by some tests.
 RecordOnBase = Callable[[Sequence[ChangedFunction], Sequence[str]], Recording]
+# Where a call has its result, how grave that is, the call, its result there and elsewhere.
+_Shown = tuple[str, Grade, RecordedCall, RepeatedCall | None, RepeatedCall | None]
 
 
 class CallRepeater(Protocol):
@@ -129,7 +131,7 @@ class OutcomeProbe:
         fewer, keys = _only(calls, sorted(repeated))
         numbers = sorted({key[0] for key in repeated})
         before = self.bare.run(self.base, [_as_on_base(call) for call in fewer], (_REPEATED,))["again"]
-        shown = []
+        shown: list[_Shown] = []
         for at, _ in keys:
             call, first, old = fewer[at], plain.get((numbers[at], "raw")), before.get((at, "raw"))
             later = repeated[numbers[at], "repeated"]
@@ -214,7 +216,7 @@ class OutcomeProbe:
         tests = list(dict.fromkeys(call.test for call in calls if call.test))
         on_base = self.record_on_base(list(functions.values()), tests)
         known = {_identity(call): call for call in on_base.calls}
-        shown = []
+        shown: list[_Shown] = []
         for key in keys:
             call, old, outside = calls[key[0]], known.get(_identity(calls[key[0]])), before.get(key)
             if old is None or outside is None or outside.left_out or key not in again:
@@ -250,19 +252,18 @@ class OutcomeProbe:
         there = self.bare.run(self.tree, fewer, (_PLAIN,), in_checkout=True)["plain"]
         named = self.bare.run(self.tree, fewer, (_PLAIN, _AGAIN, _SINGLE[2][1]))
         staged, alone = self.stand_ins(self.tree, fewer, True), self.stand_ins(self.tree, fewer, False)
-        shown = []
+        shown: list[_Shown] = []
         for key in keys:
             bare = named["plain"].get(key)
             if _differ(named["argv"].get(key), bare) and not _differ(named["again"].get(key), bare):
                 self.left_out[fewer[key[0]].function] = "its result contains the name of the program"
                 continue
             if not _differ(there.get(key), staged.get(key)):
-                where, grade = "only in the source checkout", "suspect"
+                shown.append(("only in the source checkout", "suspect", fewer[key[0]], staged.get(key), bare))
             elif alone.get(key) is not None and not _differ(alone.get(key), bare):
-                where, grade = "only with the hooks of the tests", "suspect"
+                shown.append(("only with the hooks of the tests", "suspect", fewer[key[0]], staged.get(key), bare))
             else:
-                where, grade = "only where the tests run", "weakening"
-            shown.append((where, grade, fewer[key[0]], staged.get(key), bare))
+                shown.append(("only where the tests run", "weakening", fewer[key[0]], staged.get(key), bare))
         for where in dict.fromkeys(item[0] for item in shown):
             self._report_each("only-under-test", [item for item in shown if item[0] == where])
 
@@ -329,15 +330,13 @@ class OutcomeProbe:
             if result is None or not result.equal or (old is not None and old.equal):
                 continue
             call = fewer[key[0]]
-            grade = "suspect" if call.function.is_new else "weakening"
+            grade: Grade = "suspect" if call.function.is_new else "weakening"
             text = f"returns a {result.equal.replace(':', '.')}, which is equal to everything"
             self._report_each("equal-to-everything", [(text, grade, call, result, None)])
 
-    def _report_each(
-        self, rule: str, items: Iterable[tuple[str, str, RecordedCall, RepeatedCall | None, RepeatedCall | None]]
-    ) -> None:
+    def _report_each(self, rule: str, items: Iterable[_Shown]) -> None:
         """Add one finding for each function, with some inputs and both outcomes side by side."""
-        by_function: dict[ChangedFunction, list[tuple[str, str, RecordedCall, Any, Any]]] = {}
+        by_function: dict[ChangedFunction, list[_Shown]] = {}
         for item in items:
             by_function.setdefault(item[2].function, []).append(item)
         for function, group in by_function.items():
@@ -348,14 +347,13 @@ class OutcomeProbe:
             details = [
                 line for _, _, call, first, second in group[:_MOST_SHOWN] for line in side_by_side(call, first, second)
             ]
-            gravity = "weakening" if grade == "weakening" else "suspect"
             self.findings.append(
                 TamperFinding(
                     rule,
                     function.path,
                     function.line,
                     f"{function.qualname} {what}: {'; '.join(details[:1])}",
-                    gravity,  # type: ignore[arg-type]
+                    grade,
                     tuple(details),
                 )
             )

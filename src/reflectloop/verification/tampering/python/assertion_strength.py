@@ -6,6 +6,7 @@ import ast
 import builtins
 from typing import NamedTuple
 
+from reflectloop.verification.result import Grade
 from reflectloop.verification.tampering.python.checks import Assertion, last_name
 from reflectloop.verification.tampering.python.values import (
     blanked,
@@ -16,7 +17,7 @@ from reflectloop.verification.tampering.python.values import (
     tautology,
     tolerance,
 )
-from reflectloop.verification.tampering.python.verdict import Grade, TamperVerdict, side_by_side
+from reflectloop.verification.tampering.python.verdict import TamperVerdict, side_by_side
 
 
 def raises(old: ast.expr, new: ast.expr) -> TamperVerdict | None:

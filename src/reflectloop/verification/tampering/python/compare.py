@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from reflectloop.system.patterns import lazy
+from reflectloop.verification.result import Grade
 from reflectloop.verification.tampering.python.assertion_strength import (
     Claim,
     claim,
@@ -35,7 +36,7 @@ from reflectloop.verification.tampering.python.values import (
     same_values,
     tautology,
 )
-from reflectloop.verification.tampering.python.verdict import Grade, LocatedVerdict, TamperVerdict, short, side_by_side
+from reflectloop.verification.tampering.python.verdict import LocatedVerdict, TamperVerdict, short, side_by_side
 
 _ENVIRONMENT = lazy(
     r"\b(?:version_info|platform|PYPY|IS_|HAS_|PY3|WINDOWS|os\.name|implementation)\b|is called$|sys\.|_?is_pypy"

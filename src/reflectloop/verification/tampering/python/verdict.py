@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from reflectloop.terms import join_first
-
-Grade = Literal["weakening", "suspect", "note"]
+from reflectloop.verification.result import Grade
 
 
 class TamperVerdict(NamedTuple):
