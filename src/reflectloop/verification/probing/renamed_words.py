@@ -69,7 +69,7 @@ def is_rare_answer(seen: Observation) -> bool:
         if item.origin not in seen.changed:
             part = item.family.split(" ")[1]
             groups.setdefault((item.origin, part), []).append(item.base.text == seen.tests[item.origin].base.text)
-    return any(len(kept) >= _LEAST_FIGURES and sum(kept) <= _FEW * len(kept) for kept in groups.values())
+    return any(len(group) >= _LEAST_FIGURES and sum(group) <= _FEW * len(group) for group in groups.values())
 
 
 def _is_lost(seen: Observation, at: int, part: str, items: Sequence[AnswerPair]) -> bool:
