@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from reflectloop.workspace import layers, project
-from reflectloop.workspace.store import TreeChange, open_store
+from reflectloop.workspace.store import open_store
+from reflectloop.workspace.tree_diff import TreeChange
 from support import Repo
 
 

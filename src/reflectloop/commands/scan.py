@@ -30,6 +30,7 @@ _DIFF = (
     "--no-ext-diff",
     "--no-textconv",
     "--no-renames",
+    "--ignore-submodules=none",
     "--src-prefix=a/",
     "--dst-prefix=b/",
 )

@@ -13,9 +13,8 @@ from reflectloop.state import events, latch
 from reflectloop.state.fold import RunState, Task, TaskKind
 from reflectloop.state.transitions import TaskState
 from reflectloop.system import clock, files
-from reflectloop.system import git as git_calls
 from reflectloop.system.git import Git, GitFailed
-from reflectloop.workspace import workspace_registry
+from reflectloop.workspace import tree_diff, workspace_registry
 from reflectloop.workspace.folders import Folders, RunFolder, open_project_dirs
 from reflectloop.workspace.store import Store
 
@@ -193,12 +192,11 @@ def _touched(folders: Folders, run: RunState) -> int | None:
     """Return how many files a run touched; None if the user's repository no longer has its base."""
     if not run.end_tree or run.end_tree == run.base_tree:
         return 0
-    options = ("-r", "-z", "--name-only", "--find-renames")  # by name only: a patch would load the rules for secrets
-    try:
-        listed = Store(folders.own / "git", "").git().run("diff-tree", *options, run.base_tree, run.end_tree)
+    git = Store(folders.own / "git", "").git()
+    try:  # by name only: a patch would load the rules for secrets
+        return len(tree_diff.changed_names(git, run.base_tree, run.end_tree, "--find-renames"))
     except GitFailed:
         return None
-    return len(git_calls.paths(listed))
 
 
 def _next(folders: Folders, task: Task | None, runs: list[dict[str, Any]]) -> str:

@@ -18,6 +18,7 @@ _FEW = 12  # definitions of a name in other files; a commoner name tells nothing
 _MOST_NAMES = 200
 _MOST_PLACES = 30
 _HUNK = re.compile(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@")
+_SUBMODULES = "--ignore-submodules=dirty"  # whatever `.gitmodules` says; git starts nothing inside of them
 _MOST_LINES = 5000  # of one hunk
 _LEAST_SHARE = 0.15  # of the changes of a file that the other took part in
 
@@ -97,7 +98,7 @@ def changed_files(root: Path, base: str | None) -> list[str]:
     """Return the files that differ from a commit, and new ones."""
     git = Git(cwd=root)
     commit = trees.commit_of(git, base or "HEAD")
-    tracked = git.run("diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", commit)
+    tracked = git.run("diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", _SUBMODULES, commit)
     new = git.run("ls-files", "-z", "-o", "--exclude-standard")
     return [name.decode("utf-8", "surrogateescape") for name in dict.fromkeys((tracked + new).split(b"\0")) if name]
 
@@ -105,7 +106,8 @@ def changed_files(root: Path, base: str | None) -> list[str]:
 def changed_names(root: Path, base: str | None) -> list[str]:
     """Return the names of the definitions that lie where the files differ from a commit."""
     git = Git(cwd=root)
-    diff = git.run("diff", "-U0", "--no-renames", "--no-ext-diff", "--no-color", trees.commit_of(git, base or "HEAD"))
+    commit = trees.commit_of(git, base or "HEAD")
+    diff = git.run("diff", "-U0", "--no-renames", "--no-ext-diff", "--no-color", _SUBMODULES, commit)
     lines: dict[str, set[int]] = {}
     path = ""
     for line in diff.decode("utf-8", "surrogateescape").split("\n"):

@@ -13,7 +13,7 @@ from reflectloop.engine.gating.background import PROSE
 from reflectloop.errors import GateRejected, InvalidInput
 from reflectloop.system.git import Git
 from reflectloop.terms import OutcomeWord
-from reflectloop.workspace import project
+from reflectloop.workspace import project, tree_diff
 from reflectloop.workspace.folders import Folders
 
 _NONE = "0"  # an id of zeros stands for no commit
@@ -72,8 +72,8 @@ def _tree(git: Git, commit: str) -> str:
 
 
 def _is_prose(git: Git, base: str, tree: str) -> bool:
-    names = git.run("diff-tree", "-r", "-z", "--name-only", "--no-renames", base, tree).split(b"\0")
-    return all(os.fsdecode(name).lower().endswith(PROSE) for name in names if name)
+    names = tree_diff.changed_names(git, base, tree)
+    return all(os.fsdecode(name).lower().endswith(PROSE) for name in names)
 
 
 def _edges(folders: Folders) -> Iterator[tuple[str, str]]:

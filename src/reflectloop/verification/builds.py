@@ -46,7 +46,7 @@ def carry_output(source: Box, target: Box, tracked: Collection[str], known: Coll
     try:
         lister = source.workspace.git_on_files()
         listed = lister.run("ls-files", "-z", "--others", "--directory", "--no-empty-directory")
-        changed = lister.run("diff-files", "-z", "--name-only", "--diff-filter=M")
+        changed = lister.run("diff-files", "-z", "--name-only", "--diff-filter=M", "--ignore-submodules=dirty")
     except (Unrecordable, GitFailed, TimeoutError) as fault:
         return BuildOutput(fault=str(fault)[:200])
     copied = {*source.workspace.copied}

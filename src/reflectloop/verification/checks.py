@@ -14,6 +14,7 @@ from reflectloop.sandbox.sandbox import Box, SandboxCommand
 from reflectloop.system.patterns import lazy
 from reflectloop.terms import Network
 from reflectloop.verification.sidecar import beside
+from reflectloop.workspace import tree_diff
 from reflectloop.workspace.checkout import Workspace
 
 AS_EXPECTED = "as expected"
@@ -203,8 +204,8 @@ def _nonempty(path: str, space: Workspace) -> str:
 
 def _unchanged(path: str, space: Workspace) -> str:
     now = space.record(thorough=True).tree
-    compared = space.git().attempt("diff-tree", "--quiet", space.base_tree, now, "--", f":(literal){path}")
-    return f"{path} changed" if compared.code else ""
+    changed = tree_diff.changed_names(space.git(), space.base_tree, now, within=[f":(literal){path}"])
+    return f"{path} changed" if changed else ""
 
 
 # For each `file_*` field of a check: a function that returns why the statement is not true, or an empty text.

@@ -17,8 +17,10 @@ from reflectloop.system.git import Git
 from reflectloop.system.patterns import lazy
 from reflectloop.verification.changed_file import ChangedFile
 from reflectloop.verification.protected import inline_tests
+from reflectloop.workspace import tree_diff
 from reflectloop.workspace.project import KEPT_OUT, SHARED_RECORDS
 from reflectloop.workspace.store import Store
+from reflectloop.workspace.tree_diff import TreeChange
 
 _ABSENT = "000000"
 _LINK_TO_REPOSITORY = "160000"
@@ -131,8 +133,7 @@ class TreeBuilder:
     def changed_entries(self, base: str, head: str) -> list[ChangedEntry]:
         """Return every path at which two trees differ, cached, without a look at what they have in common."""
         if (base, head) not in self._compared:
-            options = ("-r", "-z", "--raw", "--no-renames", "--no-abbrev")
-            self._compared[base, head] = list(_rows(self.git.run("diff-tree", *options, base, head)))
+            self._compared[base, head] = [_entry(change) for change in tree_diff.compare(self.git, base, head)]
         return self._compared[base, head]
 
     def read(self, tree: str, path: str) -> bytes | None:
@@ -252,19 +253,15 @@ class TreeBuilder:
     def refuse_kept_out(self, base: str, head: str) -> None:
         """Raise InvalidInput if the patch changes files of the engine; lessons and rules are reviewed like code."""
         shared = [f":(exclude){folder}" for folder in SHARED_RECORDS]
-        names = self.git.run(
-            "diff-tree", "-r", "-z", "--name-only", "--no-renames", base, head, "--", *KEPT_OUT, *shared
-        )
+        names = tree_diff.changed_names(self.git, base, head, within=(*KEPT_OUT, *shared))
         if names:
-            listed = ", ".join(files.display(name) for name in names.split(b"\0")[:3] if name)
+            listed = ", ".join(files.display(name) for name in names[:3])
             raise InvalidInput(
                 f"the patch changes what belongs to the engine: {listed}", next_step="remove these files from the patch"
             )
 
 
-def _rows(raw: bytes) -> Iterator[ChangedEntry]:
-    fields = iter(raw.split(b"\0"))
-    for entry in fields:
-        if entry:
-            before, after, old, new, _ = entry.decode().removeprefix(":").split()
-            yield ChangedEntry(os.fsdecode(next(fields)), TreeEntry(before, old), TreeEntry(after, new))
+def _entry(change: TreeChange) -> ChangedEntry:
+    old, new = (change.old_mode, change.old_blob), (change.mode, change.blob)
+    before, after = (TreeEntry(mode.decode(), blob.decode()) for mode, blob in (old, new))
+    return ChangedEntry(os.fsdecode(change.name), before, after)

@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 from reflectloop.errors import ApplyConflict, StateDamaged
 from reflectloop.system import files, git, tree_walk
 from reflectloop.system.git import Git, GitFailed
-from reflectloop.workspace import patch
+from reflectloop.workspace import patch, tree_diff
 from reflectloop.workspace.folders import SAVED
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.snapshot import take_snapshot
@@ -135,7 +135,6 @@ def recover(root: Path, folder: Path, target: Git) -> bool:
 
 
 _INDEX = "apply.index"
-LISTING = ("-r", "-z", "--name-only", "--no-renames")
 
 
 class RunChange(NamedTuple):
@@ -199,7 +198,7 @@ def to_work_tree(
     _refuse_hidden(project, store, prepared)
     index = scratch / _INDEX
     target = store.git(work_tree=project.root, index=index)
-    names = git.paths(store.git().run("diff-tree", *LISTING, prepared.now, prepared.result))
+    names = tree_diff.changed_names(store.git(), prepared.now, prepared.result)
     with ApplyBackup(project.root, scratch / SAVED, names, prepared.result) as saved:
         try:
             target.run("read-tree", prepared.now)
@@ -236,7 +235,7 @@ def _refuse_unwritten(
 ) -> None:
     """Raise APPLY_CONFLICT if a file was not changed: git only warns if it cannot remove one."""
     now = take_snapshot(project, store, scratch).tree
-    differing = set(git.paths(store.git().run("diff-tree", *LISTING, now, prepared.result)))
+    differing = set(tree_diff.changed_names(store.git(), now, prepared.result))
     wrong = [files.display(name) for name in names if name in differing]
     if wrong:
         raise ApplyConflict(
@@ -249,8 +248,8 @@ def _refuse_unwritten(
 def _refuse_hidden(project: Project, store: Store, prepared: PreparedApply) -> None:
     """Raise APPLY_CONFLICT for ignored files that git would overwrite silently: no snapshot contains them."""
     between = (prepared.now, prepared.result)
-    added = git.paths(store.git().run("diff-tree", *LISTING, "--diff-filter=A", *between))
-    removed = set(git.paths(store.git().run("diff-tree", *LISTING, "--diff-filter=D", *between)))
+    added = tree_diff.changed_names(store.git(), *between, "--diff-filter=A")
+    removed = set(tree_diff.changed_names(store.git(), *between, "--diff-filter=D"))
     root = os.fsencode(project.root)
     hidden = [files.display(path) for name in added for path in _in_the_way(root, name, removed)]
     if hidden:

@@ -26,7 +26,8 @@ from reflectloop.workspace.layers import LayerWithChanges, MountedLayer
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.record_tree import RecordedTree, Unrecordable, Within, changed_since, record_tree, time_mark
 from reflectloop.workspace.snapshot import Snapshot
-from reflectloop.workspace.store import Store, TreeChange, copy_if_there, pack_objects, tree_changes, write_git_dir
+from reflectloop.workspace.store import Store, copy_if_there, pack_objects, write_git_dir
+from reflectloop.workspace.tree_diff import TreeChange, tree_changes
 
 _HOME_GITCONFIG = """\
 [user]
@@ -117,8 +118,7 @@ class Workspace:
 
     def git(self) -> Git:
         """Return git for trees and the index; it runs in the store, so it opens no file that a command wrote."""
-        plain = self.store.git(index=self.index, objects=self.quarantine, shield=self.shield)
-        return plain._replace(cwd=self.store.path)
+        return self.store.git(index=self.index, objects=self.quarantine, shield=self.shield)
 
     def git_on_files(self, since_ns: int | None = None) -> Git:
         """Return git for the files; raise Unrecordable if a command left files that would block it."""

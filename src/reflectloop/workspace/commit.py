@@ -10,7 +10,8 @@ from typing import NamedTuple
 from reflectloop.errors import ApplyConflict, InvalidInput
 from reflectloop.system import files, git
 from reflectloop.system.git import Git, GitFailed
-from reflectloop.workspace.apply import LISTING, RunChange, merge
+from reflectloop.workspace import tree_diff
+from reflectloop.workspace.apply import RunChange, merge
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.store import Store
 
@@ -159,18 +160,15 @@ def _refuse_unfinished(project: Project) -> None:
 
 def _changed_entries(user: Git, old: str, new: str) -> bytes:
     """Return the change between two trees in the format of `update-index --index-info`."""
-    fields = user.run("diff-tree", "-r", "-z", "--no-renames", old, new).split(b"\0")
-    out = []
-    for head, name in zip(fields[0::2], fields[1::2], strict=False):
-        _, mode, _, identity, _ = head.split(b" ")
-        out.append(mode + b" " + identity + b"\t" + name + b"\0")
-    return b"".join(out)
+    changes = tree_diff.compare(user, old, new)
+    return b"".join(b"%s %s\t%s\0" % (change.mode, change.blob, change.name) for change in changes)
 
 
 def _refuse_staged(project: Project, store: Store, head_tree: str, tree: str) -> None:
-    staged = set(git.paths(project.git().run("diff-index", "--cached", *LISTING, head_tree)))
-    changed = store.git().run("diff-tree", *LISTING, head_tree, tree)
-    both = [files.display(name) for name in git.paths(changed) if name in staged]
+    listing = ("-z", "--name-only", "--no-renames", tree_diff.SUBMODULES)
+    staged = set(git.paths(project.git().run("diff-index", "--cached", *listing, head_tree)))
+    changed = tree_diff.changed_names(store.git(), head_tree, tree)
+    both = [files.display(name) for name in changed if name in staged]
     if both:
         raise ApplyConflict(
             f"staged changes prevent a commit: {', '.join(both[:10])}",

@@ -14,7 +14,8 @@ from reflectloop.errors import SandboxCreateFailed
 from reflectloop.system import overlay
 from reflectloop.system.undo import on_failure
 from reflectloop.workspace.layers import Layer, ThinLayer, lay_changes
-from reflectloop.workspace.store import Store, tree_changes
+from reflectloop.workspace.store import Store
+from reflectloop.workspace.tree_diff import tree_changes
 
 _Key = tuple[Path, int]  # of a layer: the same folder may hold another one later
 

@@ -27,7 +27,8 @@ from reflectloop.system.undo import on_failure
 from reflectloop.workspace import workspace_registry
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.record_tree import time_mark
-from reflectloop.workspace.store import Store, TreeChange, tree_changes
+from reflectloop.workspace.store import Store
+from reflectloop.workspace.tree_diff import ABSENT, TreeChange, tree_changes
 
 if TYPE_CHECKING:
     from reflectloop.workspace.fresh_layers import FreshLayers
@@ -45,7 +46,6 @@ _SPARE = 2  # a layer is made if the disk has room for so many
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _STATUS = Path("/proc/self/status")
 _SECOND_NS = 10**9
-_NOTHING = b"000000"  # the mode of what a tree does not have
 _AT_ONCE = 200  # names in one call of git
 
 
@@ -457,9 +457,9 @@ def lay_changes(writer: Git, repo: Path, old: str, new: str, changes: Sequence[T
     writer.run("update-index", "-z", "--index-info", stdin=b"".join(lines))
     with tree_walk.open_folder(repo) as top:
         for change in changes:
-            if change.mode == _NOTHING:
+            if change.mode == ABSENT:
                 _delete(top, os.fsdecode(change.name).split("/"))
-    written = b"".join(change.name + b"\0" for change in changes if change.mode != _NOTHING)
+    written = b"".join(change.name + b"\0" for change in changes if change.mode != ABSENT)
     writer.run("checkout-index", "-u", "-f", "-q", "-z", "--stdin", stdin=written)
 
 

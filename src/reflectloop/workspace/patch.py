@@ -13,9 +13,11 @@ from reflectloop.errors import SecretLeak
 from reflectloop.secrets import SecretFinding, content
 from reflectloop.system import files
 from reflectloop.system.git import Git
+from reflectloop.workspace import tree_diff
 from reflectloop.workspace.added_lines import AddedSecret
 from reflectloop.workspace.line_splitter import LineChunk, LineSplitter
 from reflectloop.workspace.record_tree import Unrecordable
+from reflectloop.workspace.tree_diff import ABSENT, GITLINK
 
 _TOGETHER = 64  # blobs that one call of git reads
 _ROOM = 64 << 20  # bytes of blobs that are in memory at once
@@ -127,7 +129,6 @@ _READABLE = (
 )
 _EXACT = ("--binary", *_READABLE)
 REDACTED = "changes.redacted.patch"
-_NOTHING, _GITLINK = "000000", "160000"  # modes
 _GIT_APPLY_TAKES = 1023 << 20  # bytes; git refuses a longer patch
 _WORDS = {"A": "added", "D": "deleted", "M": "modified", "T": "type changed", "R": "renamed"}
 
@@ -143,13 +144,13 @@ class TouchedFile(NamedTuple):
 
 def exact_patch(git: Git, base: str, end: str) -> bytes:
     """Return the patch with which `git apply` turns `base` into `end` exactly."""
-    return b"" if base == end else git.run("diff-tree", "-r", "-p", *_EXACT, base, end)
+    return b"" if base == end else tree_diff.patch(git, base, end, *_EXACT)
 
 
 def stream(git: Git, base: str, end: str, on_chunk: Callable[[bytes], None], *, exact: bool) -> None:
     """Stream the patch. If not `exact`, it is for people: binary files are only named."""
     if base != end:
-        git.stream(on_chunk, "diff-tree", "-r", "-p", *(_EXACT if exact else _READABLE), base, end)
+        tree_diff.stream_patch(git, on_chunk, base, end, *(_EXACT if exact else _READABLE))
 
 
 def refuse_large(git: Git, base: str, end: str, largest: int) -> None:
@@ -296,19 +297,9 @@ class _Change(NamedTuple):
 
 
 def _changes(git: Git, base: str, end: str) -> Iterator[_Change]:
-    if base == end:
-        return
-    fields = iter(git.run("diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--find-renames", base, end).split(b"\0"))
-    for entry in fields:
-        if not entry:
-            return
-        before, after, old, new, status = entry.decode().removeprefix(":").split()
-        letter, source = status[0], None
-        path = next(fields)
-        if letter == "R":
-            source, path = path, next(fields)
+    for change in tree_diff.compare(git, base, end, "--find-renames"):
         was, now = (
-            blob if mode not in (_NOTHING, _GITLINK) and old != new else None
-            for mode, blob in ((before, old), (after, new))
+            blob.decode() if mode not in (ABSENT, GITLINK) and change.old_blob != change.blob else None
+            for mode, blob in ((change.old_mode, change.old_blob), (change.mode, change.blob))
         )
-        yield _Change(letter, was, now, path, source)
+        yield _Change(change.letter, was, now, change.name, change.source)

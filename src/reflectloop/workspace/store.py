@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from reflectloop.errors import SandboxCreateFailed
 from reflectloop.system import beneath, files
 from reflectloop.system.git import Git, GitFailed
-from reflectloop.workspace import generated_files
+from reflectloop.workspace import generated_files, tree_diff
 from reflectloop.workspace.project import KEPT_OUT, LEFT_OUT, Project
 
 if TYPE_CHECKING:  # it loads the sandbox, and readers need none
@@ -70,7 +69,9 @@ class Store(NamedTuple):
         objects: Path | None = None,
         shield: WriteGuard | None = None,
     ) -> Git:
-        return Git(git_dir=self.path, work_tree=work_tree, index_file=index, objects=objects, shield=shield)
+        """Return git for the store; without a work tree it runs in the store, so it opens no file of the caller's."""
+        cwd = None if work_tree else self.path
+        return Git(git_dir=self.path, work_tree=work_tree, index_file=index, objects=objects, cwd=cwd, shield=shield)
 
     def keep(self, name: str, commit: str) -> None:
         """Protect a commit and its ancestors from garbage collection by a ref."""
@@ -132,11 +133,10 @@ def pack_objects(git: Git, project: Project, target: Path, scratch: Path, tree: 
 def _unknown_objects(git: Git, head: str, tree: str, commit: str) -> bytes:
     """Return the names of the objects of a tree and a commit that HEAD lacks, without a look at what it has."""
     names = git.run("rev-list", *_ALL_OF, commit, f"^{head}").splitlines() if commit != head else []
-    rows = git.run("diff-tree", "-r", "-t", "-z", "--raw", "--no-renames", "--no-abbrev", commit, tree).split(b"\0")
-    if rows[0]:
+    changes = tree_diff.compare(git, commit, tree, "-t")
+    if changes:
         names.append(tree.encode())
-    after = (row.split()[1:4:2] for row in rows[:-1:2])
-    names += [name for mode, name in after if mode not in (b"000000", b"160000")]
+    names += [change.blob for change in changes if change.mode not in (tree_diff.ABSENT, tree_diff.GITLINK)]
     return b"".join(name + b"\n" for name in names)
 
 
@@ -238,20 +238,3 @@ def _read_rules(source: Path) -> bytes:
     except OSError as fault:
         # Unread ignore rules could let a private file into the workspace.
         raise SandboxCreateFailed(f"cannot read the ignore rules in {source}: {fault.strerror}") from fault
-
-
-class TreeChange(NamedTuple):
-    """A path at which a tree differs from an older one, with its mode and object in the new tree; 000000: deleted."""
-
-    name: bytes
-    mode: bytes
-    blob: bytes
-
-
-@functools.lru_cache(maxsize=2)  # a workspace asks for the same trees several times, and they never change
-def tree_changes(git: Git, old: str, new: str) -> tuple[TreeChange, ...]:
-    """Return where `new` differs from `old`."""
-    if old == new:
-        return ()
-    fields = git.run("diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames", old, new).split(b"\0")
-    return tuple(TreeChange(name, *head.split()[1:4:2]) for head, name in zip(fields[0::2], fields[1::2], strict=False))

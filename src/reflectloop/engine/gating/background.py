@@ -19,7 +19,7 @@ from reflectloop.system import clock, files, process
 from reflectloop.system.git import GitFailed
 from reflectloop.terms import OutcomeWord
 from reflectloop.verification.tree_builder import TreeBuilder
-from reflectloop.workspace import object_hashes
+from reflectloop.workspace import object_hashes, tree_diff
 from reflectloop.workspace import project as projects
 from reflectloop.workspace.folders import Folders
 from reflectloop.workspace.store import open_store
@@ -64,8 +64,7 @@ class BackgroundVerification:
         """Return the changed paths that a check could judge: prose alone holds nobody up."""
         if tree == base:
             return []
-        names = self.store.git().run("diff-tree", "-r", "-z", "--name-only", "--no-renames", base, tree)
-        paths = [os.fsdecode(name) for name in names.split(b"\0") if name]
+        paths = [os.fsdecode(name) for name in tree_diff.changed_names(self.store.git(), base, tree)]
         return [path for path in paths if not path.lower().endswith(PROSE)]
 
     def start(self, tree: str) -> int:

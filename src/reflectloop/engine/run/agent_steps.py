@@ -19,6 +19,7 @@ from reflectloop.errors import AgentFailed, NeedsInput
 from reflectloop.fileops.ops_context import InMemoryResponses, NoPlanOps, OpsContext
 from reflectloop.plan.model import Plan, Step, command_text
 from reflectloop.sandbox.sandbox import Box
+from reflectloop.workspace import tree_diff
 
 _LARGEST_DIFF = 20_000
 _FINAL = frozenset((NeedsInput.code, AgentFailed.code, CANCELLED))  # another attempt would not help
@@ -93,7 +94,7 @@ class AgentSteps:
 
     def _failed(self, number: int, result: StepResult, box: Box, before: str) -> FailedAttempt:
         failure = run_failure.of_step(result, self.run.config.reflect, self.run.folders.root)
-        diff = box.workspace.git().run("diff-tree", "-r", "-p", before, result.tree) if result.tree != before else b""
+        diff = tree_diff.patch(box.workspace.git(), before, result.tree) if result.tree != before else b""
         text = diff[:_LARGEST_DIFF].decode("utf-8", "replace")
         why = f"{command_text(result.command)}: {result.reason}" if result.command else result.reason
         return FailedAttempt(number, "", why, failure, result.tail, text)
