@@ -4,20 +4,51 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from reflectloop.config import WorkspaceConfig
+from reflectloop.system import overlay
 from reflectloop.workspace import checkout, patch, project, snapshot, workspace_registry
 from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.folders import Folders
+from reflectloop.workspace.fresh_layers import FreshLayers
 from reflectloop.workspace.store import open_store
 from support import Repo
 
 KINDS = ("auto", "off")
+
+
+def require_overlay(home: Path) -> None:
+    """Skip the test if workspaces cannot be mounted over layers here; else allow it for a user's folder."""
+    if reason := apart(_refusal):
+        pytest.skip(f"no overlay: {reason}")
+    settings = home / ".config" / "reflectloop" / "config.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text('[workspace]\noverlay = "auto"\n')
+
+
+def _refusal() -> str | None:
+    with tempfile.TemporaryDirectory() as folder:
+        return overlay.try_in(Path(folder))
+
+
+def fresh_layers(repo: Repo) -> FreshLayers:
+    """Return the layers of one verification."""
+    return FreshLayers(checkout.sandbox_root(project.open_project(repo.path), None))
+
+
+def layer_folder() -> Path:
+    """Return the folder of the only layer."""
+    (home,) = Path(os.environ["TMPDIR"], "reflectloop").glob("layers-*")
+    (folder,) = [path for path in home.iterdir() if not path.name.startswith(".")]
+    return folder
 
 
 def apart(work: Callable[[], Any]) -> Any:

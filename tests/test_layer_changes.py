@@ -1,10 +1,14 @@
-"""Changed files are laid over a layer without following links."""
+"""What differs from a layer is laid over it as a copy would have it, and a damaged layer judges nothing."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from both_workspaces import on_both, require_overlay
 from reflectloop.workspace import layers, project
+from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.store import open_store
 from reflectloop.workspace.tree_diff import TreeChange
 from support import Repo
@@ -25,3 +29,24 @@ def test_a_path_behind_a_link_is_not_deleted_when_changes_are_laid_out(repo: Rep
     layers.lay_changes(writer, repo.path, "", "", [gone])
     assert b"deep" not in writer.run("ls-files")
     assert (outside / "deep" / "file.txt").read_text() == "old\n"
+
+
+@pytest.fixture
+def layered(repo: Repo, tmp_path: Path) -> Repo:
+    """Return a project whose base has a layer."""
+    require_overlay(tmp_path / "home")
+    for name in ("a.txt", "src/b.txt", "src/c.py"):
+        repo.write(name, f"content of {name}\n")
+    repo.commit("a tree")
+    on_both(repo, lambda space: (space.repo / "a.txt").read_text())
+    return repo
+
+
+@pytest.mark.parametrize("place", [".gitattributes", "src/.gitattributes"])
+def test_changed_attributes_decide_how_unchanged_files_are_written(layered: Repo, place: str) -> None:
+    layered.write(place, "*.txt text eol=crlf\n")
+
+    def work(space: Workspace) -> list[str]:
+        return [path.read_bytes().decode() for path in sorted(space.repo.rglob("*.txt"))]
+
+    assert on_both(layered, work)[-1] == "content of src/b.txt\r\n"

@@ -9,7 +9,6 @@ import signal
 import socket
 import stat
 import subprocess
-import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from both_workspaces import KINDS, apart, on_both, opened, recorded
+from both_workspaces import KINDS, apart, fresh_layers, layer_folder, on_both, opened, recorded, require_overlay
 from reflectloop.config import WorkspaceConfig
 from reflectloop.demo import project as demo
 from reflectloop.errors import SandboxCreateFailed
@@ -26,23 +25,13 @@ from reflectloop.system import overlay
 from reflectloop.workspace import checkout, layers, project, snapshot, workspace_registry
 from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.folders import Folders
-from reflectloop.workspace.fresh_layers import FreshLayers
 from reflectloop.workspace.store import open_store
 from support import Repo, start, wait_until
 
 
-def _refusal() -> str | None:
-    with tempfile.TemporaryDirectory() as folder:
-        return overlay.try_in(Path(folder))
-
-
 @pytest.fixture(autouse=True)
 def _needs_overlay(tmp_path: Path) -> None:
-    if reason := apart(_refusal):
-        pytest.skip(f"no overlay: {reason}")
-    settings = tmp_path / "home" / ".config" / "reflectloop" / "config.toml"
-    settings.parent.mkdir(parents=True)
-    settings.write_text('[workspace]\noverlay = "auto"\n')
+    require_overlay(tmp_path / "home")
 
 
 @pytest.fixture
@@ -308,17 +297,11 @@ def test_a_reset_leaves_what_git_does_not_reset_and_nothing_else(tree: Repo) -> 
     on_both(tree, work)
 
 
-def _layer() -> Path:
-    (home,) = Path(os.environ["TMPDIR"], "reflectloop").glob("layers-*")
-    (folder,) = [path for path in home.iterdir() if not path.name.startswith(".")]
-    return folder
-
-
 @pytest.mark.parametrize("lost", ["src/one.py", "src", "."])
 def test_files_that_vanish_from_a_layer_are_never_recorded_as_deleted(tree: Repo, lost: str) -> None:
     def work() -> str:
         with opened(tree, "auto") as space:
-            subprocess.run(["rm", "-rf", _layer() / "files" / lost], check=False)
+            subprocess.run(["rm", "-rf", layer_folder() / "files" / lost], check=False)
             (space.repo / "src").mkdir(exist_ok=True)
             (space.repo / "src" / "two.py").write_text("changed\n")
             if lost == "src/one.py":
@@ -337,7 +320,7 @@ def test_files_that_vanish_from_a_layer_are_never_recorded_as_deleted(tree: Repo
 def test_a_damaged_file_of_a_layer_enters_no_patch(tree: Repo) -> None:
     def work() -> None:
         with opened(tree, "auto") as space:
-            (_layer() / "files" / "a.txt").write_text("damaged\n")
+            (layer_folder() / "files" / "a.txt").write_text("damaged\n")
             with (space.repo / "a.txt").open("a") as file:
                 file.write("by a command\n")
             with pytest.raises(SandboxCreateFailed, match="outside of the run"):
@@ -350,15 +333,11 @@ def test_a_layer_is_compared_with_its_tree_before_a_fresh_workspace_stands_on_it
     def work() -> str:
         with opened(tree, "auto"):
             pass
-        (_layer() / "files" / "a.txt").write_text("damaged\n")
-        with opened(tree, "auto", "bbbbbb", fresh=_fresh_layers(tree)) as space:
+        (layer_folder() / "files" / "a.txt").write_text("damaged\n")
+        with opened(tree, "auto", "bbbbbb", fresh=fresh_layers(tree)) as space:
             return (space.repo / "a.txt").read_text()
 
     assert apart(work) == "content of a.txt\n"
-
-
-def _fresh_layers(repo: Repo) -> FreshLayers:
-    return FreshLayers(checkout.sandbox_root(project.open_project(repo.path), None))
 
 
 def test_fresh_workspaces_of_a_tree_are_the_same_and_share_nothing_that_a_command_writes(tree: Repo) -> None:
@@ -371,7 +350,7 @@ def test_fresh_workspaces_of_a_tree_are_the_same_and_share_nothing_that_a_comman
         return [[[str(path), (repo / path).lstat().st_mode] for path in files], status.stdout, index.stdout]
 
     def work(kind: str) -> list[Any]:
-        fresh = _fresh_layers(tree)
+        fresh = fresh_layers(tree)
         with opened(tree, kind):
             pass
         tree.write("a.txt", "of the patch\n")
@@ -401,7 +380,7 @@ def test_fresh_workspaces_of_a_tree_are_the_same_and_share_nothing_that_a_comman
 
 def test_a_layer_that_is_changed_during_a_verification_is_noticed_at_its_end(tree: Repo) -> None:
     def work() -> list[bool]:
-        fresh, sure = _fresh_layers(tree), []
+        fresh, sure = fresh_layers(tree), []
         store = open_store(project.open_project(tree.path))
         for name in ("bbbbbb", "cccccc"):
             with opened(tree, "auto", name, fresh=fresh):
@@ -409,7 +388,7 @@ def test_a_layer_that_is_changed_during_a_verification_is_noticed_at_its_end(tre
         fresh.compare_again(store)
         sure.append(fresh.is_sure)
         with opened(tree, "auto", "dddddd", fresh=fresh):
-            (_layer() / "files" / "a.txt").write_text("damaged\n")
+            (layer_folder() / "files" / "a.txt").write_text("damaged\n")
         with pytest.raises(SandboxCreateFailed, match="outside of the verification"):
             fresh.compare_again(store)
         fresh.close()
@@ -425,7 +404,7 @@ def test_a_fresh_workspace_gets_the_objects_that_head_lacks_and_no_others(tree: 
     tree.write("src/deep/three.py", "of the patch\n")
 
     def work() -> int:
-        fresh = _fresh_layers(tree)
+        fresh = fresh_layers(tree)
         with opened(tree, kind, fresh=fresh) as space:
             git = ["git", "-C", os.fspath(space.repo)]
             subprocess.run([*git, "rev-list", "--objects", "HEAD"], check=True, capture_output=True)
@@ -440,7 +419,7 @@ def test_a_fresh_workspace_gets_the_objects_that_head_lacks_and_no_others(tree: 
 def test_a_layer_that_is_half_made_is_not_used_and_is_collected(tree: Repo) -> None:
     def work() -> list[str]:
         with opened(tree, "auto"):
-            home = _layer().parent
+            home = layer_folder().parent
         (home / ".part-killed").mkdir()
         layers.remove_unused(tree.path / ".reflectloop", tree.path, 10**9)
         assert wait_until(lambda: not list(home.glob(".*")))
@@ -574,4 +553,4 @@ def test_commands_cannot_reach_the_layer(tree: Repo) -> None:
     assert (
         tree.run("run", tree.steps("grep ' overlay ' /proc/self/mountinfo | grep -c layers- && exit 1; true")).code == 0
     )
-    assert stat.S_IMODE(_layer().parent.stat().st_mode) == 0o700
+    assert stat.S_IMODE(layer_folder().parent.stat().st_mode) == 0o700

@@ -255,12 +255,22 @@ def _find(home: Path, store: Store, tree: str, reader: Git, fresh: FreshLayers |
         changes = None
         with contextlib.suppress(GitFailed):  # the tree of the layer is no longer known
             changes = tree_changes(reader, layer.tree, tree)
-        if changes is not None and len(changes) <= max(_FEW_CHANGES, layer.count // _SHARE):
+        if changes is not None and _can_be_laid_over(changes, layer):
             if layer.is_whole(store, thorough=fresh is not None and not fresh.was_compared(layer)):
                 return LayerWithChanges(layer, changes)
             layer.discard()
         layer.close()
     return None
+
+
+def _can_be_laid_over(changes: Sequence[TreeChange], layer: Layer) -> bool:
+    """Return True if the changes are few, and decide only how the changed files themselves are written."""
+    return len(changes) <= max(_FEW_CHANGES, layer.count // _SHARE) and not _sets_attributes(changes)
+
+
+def _sets_attributes(changes: Sequence[TreeChange]) -> bool:
+    """Return True if the changes may decide by which attributes git writes files: line ends, encodings, filters."""
+    return any(change.name.rpartition(b"/")[2] == b".gitattributes" for change in changes)
 
 
 def _last_used(folder: Path) -> int:
@@ -450,8 +460,10 @@ class MountedLayer:
 
 def lay_changes(writer: Git, repo: Path, old: str, new: str, changes: Sequence[TreeChange]) -> None:
     """Turn the files and the index of the tree `old` into those of `new`; only changed paths are read or written."""
-    if any(change.name.rpartition(b"/")[2] == b".gitattributes" for change in changes):
-        writer.run("read-tree", "-m", "-u", old, new)  # writes the other files by the new attributes
+    if _sets_attributes(changes):
+        # git writes the changed files by the attributes of the new tree, as in the reset of a copy. It leaves the
+        # others as they are, so a new workspace stands on no layer with other attributes.
+        writer.run("read-tree", "-m", "-u", old, new)
         return
     lines = (b"%s %s\t%s\0" % (change.mode, change.blob, change.name) for change in changes)
     writer.run("update-index", "-z", "--index-info", stdin=b"".join(lines))
