@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from both_workspaces import on_both, require_overlay
+from both_workspaces import apart, fresh_layers, layer_folder, on_both, opened, require_overlay
+from reflectloop.errors import SandboxCreateFailed
 from reflectloop.workspace import layers, project
 from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.store import open_store
@@ -50,3 +53,25 @@ def test_changed_attributes_decide_how_unchanged_files_are_written(layered: Repo
         return [path.read_bytes().decode() for path in sorted(space.repo.rglob("*.txt"))]
 
     assert on_both(layered, work)[-1] == "content of src/b.txt\r\n"
+
+
+@pytest.mark.parametrize(
+    "damage", ["", "echo x > upper/src/b.txt", "rm upper/src/b.txt", "echo x > upper/n", "rm index"]
+)
+def test_a_thin_layer_that_is_changed_during_a_verification_is_noticed_at_its_end(layered: Repo, damage: str) -> None:
+    layered.write("src/b.txt", "of the patch\n")
+    (layered.path / "src" / "c.py").unlink()
+
+    def work() -> str:
+        fresh, store = fresh_layers(layered), open_store(project.open_project(layered.path))
+        with opened(layered, "auto", fresh=fresh) as space:
+            seen = (space.repo / "src" / "b.txt").read_text()
+            assert not (space.repo / "src" / "c.py").exists()
+            (thin,) = layer_folder().parent.glob(".part-*")
+            subprocess.run(["sh", "-c", damage], cwd=thin, check=True)
+        with pytest.raises(SandboxCreateFailed, match="outside of the verification") if damage else nullcontext():
+            fresh.compare_again(store)
+        fresh.close()
+        return seen
+
+    assert apart(work) == "of the patch\n"

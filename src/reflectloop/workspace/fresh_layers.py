@@ -1,7 +1,8 @@
 """Prepare the layers on which all fresh workspaces of one verification stand, once for each tree.
 
 A layer is compared with its tree before the first workspace stands on it, and once more at the end: the kernel's change
-times tell of every change in between. The files by which a tree differs from its layer are a second, thin layer.
+times tell of every change in between. The files by which a tree differs from its layer are a second, thin layer, which
+the verification writes itself: at the end, none of them may have been changed since.
 """
 
 from __future__ import annotations
@@ -54,15 +55,15 @@ class FreshLayers:
         return self._thin[key]
 
     def compare_again(self, store: Store) -> None:
-        """Raise SandboxCreateFailed if a layer was changed after the first workspace stood on it."""
+        """Raise SandboxCreateFailed if a layer or a thin one was changed after the first workspace stood on it."""
+        for thin in self._thin.values():
+            if not thin.is_whole():
+                raise _changed_outside(thin.upper)
         for key in sorted(self._used_again):
             layer = self._compared[key]
             if not layer.is_whole(store, thorough=True):
                 layer.discard()
-                raise SandboxCreateFailed(
-                    f"something outside of the verification changed files in {layer.files}, which its commands read",
-                    next_step="start again: these files are then laid out again",
-                )
+                raise _changed_outside(layer.files)
             self._used_again.discard(key)
 
     def close(self) -> None:
@@ -72,6 +73,13 @@ class FreshLayers:
         for thin in self._thin.values():
             thin.remove()
         self._compared, self._thin = {}, {}
+
+
+def _changed_outside(folder: Path) -> SandboxCreateFailed:
+    return SandboxCreateFailed(
+        f"something outside of the verification changed files in {folder}, which its commands read",
+        next_step="start again: these files are then laid out again",
+    )
 
 
 def _key(layer: Layer) -> _Key:
@@ -95,4 +103,5 @@ def _lay_out(layer: Layer, tree: str, store: Store, objects: Path | None) -> Thi
                 overlay.unmount(files)
         (thin.upper / ".git").mkdir(mode=0o755, exist_ok=True)
         os.link(thin.index, thin.upper / ".git" / "index")
+        thin.note_made()
     return thin

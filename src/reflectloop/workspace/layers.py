@@ -26,7 +26,7 @@ from reflectloop.system.git import Git, GitFailed
 from reflectloop.system.undo import on_failure
 from reflectloop.workspace import workspace_registry
 from reflectloop.workspace.project import Project
-from reflectloop.workspace.record_tree import time_mark
+from reflectloop.workspace.record_tree import changed_since, time_mark
 from reflectloop.workspace.store import Store
 from reflectloop.workspace.tree_diff import ABSENT, TreeChange, tree_changes
 
@@ -170,6 +170,10 @@ class PartialFolder:
 class ThinLayer(PartialFolder):
     """The files by which a tree differs from a layer, as the kernel stores them, and the index of the tree."""
 
+    def __init__(self, home: Path) -> None:
+        super().__init__(home)
+        self._made_ns, self._index_status = 0, (0, 0, 0)
+
     @property
     def upper(self) -> Path:
         return self.path / "upper"
@@ -177,6 +181,22 @@ class ThinLayer(PartialFolder):
     @property
     def index(self) -> Path:
         return self.path / "index"
+
+    def note_made(self) -> None:
+        """Note that all files are laid out."""
+        self._made_ns, self._index_status = time_mark(self.path), self._status_of_index()
+
+    def is_whole(self) -> bool:
+        """Return True if nothing was changed, added or removed since the files were laid out."""
+        try:
+            same = self._status_of_index() == self._index_status
+            return same and not changed_since(self.upper, self._made_ns + 1)
+        except OSError:
+            return False
+
+    def _status_of_index(self) -> tuple[int, int, int]:
+        status = self.index.stat()  # its change time is also that of the last link to it
+        return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def allow(settings: WorkspaceConfig) -> bool:
