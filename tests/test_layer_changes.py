@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import subprocess
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from both_workspaces import apart, fresh_layers, layer_folder, on_both, opened, require_overlay
-from reflectloop.errors import SandboxCreateFailed
+from reflectloop.config import Config
+from reflectloop.errors import Interrupted, SandboxCreateFailed
+from reflectloop.verification.check_runner import CheckRun, CheckRunner
+from reflectloop.verification.result import VerificationResult
 from reflectloop.workspace import layers, project
 from reflectloop.workspace.checkout import Workspace
+from reflectloop.workspace.layers import Layer
 from reflectloop.workspace.store import open_store
 from reflectloop.workspace.tree_diff import TreeChange
 from support import Repo
@@ -75,3 +81,36 @@ def test_a_thin_layer_that_is_changed_during_a_verification_is_noticed_at_its_en
         return seen
 
     assert apart(work) == "of the patch\n"
+
+
+def test_a_layer_with_a_single_use_is_compared_again_before_a_result_is_stored(layered: Repo, tmp_path: Path) -> None:
+    def work() -> list[bool]:
+        store = open_store(project.open_project(layered.path))
+        passed = CheckRun(VerificationResult(ok=True, type="passed", summary="", duration_ms=1), "", None, "", "")
+        memory: Any = tmp_path / "memory"
+        for damaged in (False, True):
+            fresh = fresh_layers(layered)
+            ground: Any = SimpleNamespace(settings=Config(), layers=fresh, trees=SimpleNamespace(store=store))
+            runner = CheckRunner(ground, memory, memory, str, "", None, None)  # type: ignore[arg-type]
+            with suppress(SandboxCreateFailed, Interrupted), runner:
+                with opened(layered, "auto", fresh=fresh):
+                    runner._remember(f"damaged-{damaged}", passed)
+                    if damaged:
+                        (layer_folder() / "files" / "a.txt").write_text("damaged\n")
+                raise Interrupted("by the user", next_step="")
+            fresh.close()
+        return [(memory / f"damaged-{damaged}.json").exists() for damaged in (False, True)]
+
+    assert apart(work) == [True, False]
+
+
+def test_no_fresh_workspace_stands_on_a_layer_that_was_discarded_meanwhile(
+    layered: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Layer, "attach_again", lambda layer: layer.discard())
+
+    def work() -> bool:
+        with opened(layered, "auto", copied=True, fresh=fresh_layers(layered)) as space:
+            return (space.repo / "a.txt").exists() and space.over is None
+
+    assert apart(work)

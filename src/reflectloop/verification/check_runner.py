@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Self
 from pydantic import ValidationError
 
 import reflectloop
-from reflectloop.errors import Interrupted
+from reflectloop.errors import Interrupted, ReflectloopError, SandboxCreateFailed
 from reflectloop.sandbox import editable_installs
 from reflectloop.sandbox.mounts import TEMP
 from reflectloop.sandbox.sandbox import Box, SandboxCommand
@@ -173,10 +173,16 @@ class CheckRunner:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Cache what was run since the layers were compared, if they are as they were."""
-        if self._unsure and (kind is None or issubclass(kind, (Interrupted, KeyboardInterrupt))):
+        if not self._unsure or not (kind is None or issubclass(kind, (ReflectloopError, KeyboardInterrupt))):
+            return
+        try:
             self.ground.layers.compare_again(self.ground.trees.store)
-            for key, ran in self._unsure.items():
-                self._write(key, ran)
+        except SandboxCreateFailed:
+            if kind is None:
+                raise
+            return  # the first fault is the one to report
+        for key, ran in self._unsure.items():
+            self._write(key, ran)
 
     def on(
         self,
@@ -255,7 +261,7 @@ class CheckRunner:
         extras: RunExtras | None,
         keys: Mapping[str, str],
     ) -> dict[str, CheckRun]:
-        """Run checks in one workspace, see which judging files each changes, and cache each that is no build at once.
+        """Run checks in one workspace, see which judging files each changes, and remember what is no build at once.
 
         Whoever interrupts a later one need not repeat those that have ended.
         """

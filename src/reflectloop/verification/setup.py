@@ -66,6 +66,7 @@ def made(
             files.remove_tree(store)
         with ground.open(tree, tree, for_setup=True) as box, files.room_for("what the set-up installed", memory):
             _install(box, commands, logs, observer)
+            ground.layers.refuse_damage(ground.trees.store)  # later verifications use what is stored
             _store(box, store)
     names = _names(store)
     with tree_walk.open_folder(store / _FILES) as top:

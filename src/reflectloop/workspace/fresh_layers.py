@@ -27,23 +27,29 @@ class FreshLayers:
 
     root: Path
     _compared: dict[_Key, Layer] = field(default_factory=dict)  # locked, so that they can be compared again
-    _used_again: set[_Key] = field(default_factory=set)
+    _used: set[_Key] = field(default_factory=set)  # since they were last compared
     _thin: dict[tuple[_Key, str], ThinLayer] = field(default_factory=dict)  # by layer and tree
 
     @property
     def is_sure(self) -> bool:
-        """Return True if each layer was compared before the last workspace that stood on it was made."""
-        return not self._used_again
+        """Return True if no workspace has stood on a layer since the layers were compared."""
+        return not self._used
 
     def was_compared(self, layer: Layer) -> bool:
         return _key(layer) in self._compared
 
-    def note(self, layer: Layer) -> None:
-        """Note that a workspace will stand on a layer, which was compared now or before."""
-        if self.was_compared(layer):
-            self._used_again.add(_key(layer))
-        elif (again := layer.attach_again()) is not None:
+    def note(self, layer: Layer) -> bool:
+        """Note that a workspace will stand on a layer, which was compared now or before.
+
+        Return False if another process has discarded it meanwhile, so that nobody could compare it again.
+        """
+        if not self.was_compared(layer):
+            again = layer.attach_again()
+            if again is None:
+                return False
             self._compared[_key(layer)] = again
+        self._used.add(_key(layer))
+        return True
 
     def over(self, layer: Layer, tree: str, store: Store, objects: Path | None) -> ThinLayer | None:
         """Return the files by which a tree differs from a layer, laid out before its first workspace is made."""
@@ -55,16 +61,20 @@ class FreshLayers:
         return self._thin[key]
 
     def compare_again(self, store: Store) -> None:
+        """Raise SandboxCreateFailed if a layer or a thin one was changed; no workspace may stand on one now."""
+        self.refuse_damage(store)
+        self._used.clear()
+
+    def refuse_damage(self, store: Store) -> None:
         """Raise SandboxCreateFailed if a layer or a thin one was changed after the first workspace stood on it."""
         for thin in self._thin.values():
             if not thin.is_whole():
                 raise _changed_outside(thin.upper)
-        for key in sorted(self._used_again):
+        for key in sorted(self._used):
             layer = self._compared[key]
             if not layer.is_whole(store, thorough=True):
                 layer.discard()
                 raise _changed_outside(layer.files)
-            self._used_again.discard(key)
 
     def close(self) -> None:
         """Release the layers, and remove the thin ones."""

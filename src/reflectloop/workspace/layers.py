@@ -230,8 +230,9 @@ def open_layer(
             remove_unused(project.folder, project.root, settings.layers_mb * 10**6)
         if near:
             near.layer.mark_used()
-            if fresh:
-                fresh.note(near.layer)
+            if fresh and not fresh.note(near.layer):
+                near.layer.close()
+                return None
     except (OSError, NoSpace, GitFailed):
         return None  # a workspace without a layer reports what is wrong, or works
     return near
