@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+import pytest
+
 from reflectloop.commands import apply_run
 from reflectloop.config import WorkspaceConfig
 from reflectloop.workspace import project, snapshot
@@ -24,6 +26,21 @@ def test_gc_keeps_the_newest_logs_of_requests_and_all_of_them_go_when_asked(repo
     assert sorted(int(path.name.split(".")[1]) for path in folder.iterdir()) == list(range(50, 250))
     apply_run.gc(repo.path, everything=True)
     assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("cache", ["checks", "verify"])
+def test_gc_keeps_the_newest_remembered_results_within_their_limit(
+    repo: Repo, cache: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_project_dirs(repo.path).ensure_owned()
+    monkeypatch.setattr(apply_run, "_CACHE_BYTES", 35)
+    folder = repo.path / ".reflectloop" / "cache" / cache
+    folder.mkdir(parents=True)
+    for number in range(10):
+        (folder / f"{number}.json").write_text("x" * 10)
+        os.utime(folder / f"{number}.json", (number, number))
+    assert apply_run.gc(repo.path, everything=False).freed == 70
+    assert sorted(path.name for path in folder.iterdir()) == ["7.json", "8.json", "9.json"]
 
 
 def test_gc_removes_indexes_that_killed_processes_left(repo: Repo) -> None:

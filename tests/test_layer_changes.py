@@ -16,6 +16,7 @@ from reflectloop.errors import Interrupted, SandboxCreateFailed
 from reflectloop.verification.check_runner import CheckRun, CheckRunner
 from reflectloop.verification.result import VerificationResult
 from reflectloop.workspace import layers, project
+from reflectloop.workspace import store as stores
 from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.layers import Layer
 from reflectloop.workspace.store import open_store
@@ -38,6 +39,16 @@ def test_a_path_behind_a_link_is_not_deleted_when_changes_are_laid_out(repo: Rep
     layers.lay_changes(writer, repo.path, "", "", [gone])
     assert b"deep" not in writer.run("ls-files")
     assert (outside / "deep" / "file.txt").read_text() == "old\n"
+
+
+def test_few_packs_of_new_objects_stay_in_memory(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stores, "_MOST_PACKS", 2)
+    monkeypatch.setattr(stores, "_small_packs", {})
+    for number in range(4):
+        repo.write("new.txt", f"{number}\n")
+        with opened(repo, "off", fresh=fresh_layers(repo)) as space:
+            assert list((space.repo / ".git" / "objects" / "pack").iterdir())
+    assert len(stores._small_packs) == 2
 
 
 @pytest.fixture

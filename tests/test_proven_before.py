@@ -7,6 +7,10 @@ from typing import Any
 
 import pytest
 
+from reflectloop.engine.gating import remembered
+from reflectloop.trust import signing
+from reflectloop.verification.result import DetectedCheck
+from reflectloop.workspace.folders import open_project_dirs
 from support import Repo, reflectloop
 
 pytestmark = pytest.mark.usefixtures("without_probing")
@@ -113,3 +117,12 @@ def test_detected_checks_are_remembered_by_the_tree_and_believed_only_if_they_ar
     kept.write_text(content.replace('"checks": [[', '"checks": [], "others": [['))
     assert sums.verify("--fresh")["data"]["outcome"] == "REFUSED"
     assert kept.read_text() == content
+
+
+def test_without_a_key_no_detected_checks_are_written(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signing, "key", lambda: None)
+    folders = open_project_dirs(repo.path)
+    folders.ensure_owned()
+    check = DetectedCheck("unittest", "test", "unittest", ("python", "-m", "unittest"))
+    assert remembered.checks(folders, "a" * 40, lambda: [check]) == [check]
+    assert not (folders.own / "cache" / "checks").exists()

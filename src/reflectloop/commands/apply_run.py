@@ -35,6 +35,7 @@ from reflectloop.workspace.store import Store, open_store
 
 _INDEX_IN_USE_S = 3600
 _LOGS_TO_KEEP = 200  # of FileOps requests
+_CACHE_BYTES = 64 << 20  # of remembered outcomes, and of remembered checks
 T = TypeVar("T")
 _LOCK_RETRIES, _LOCK_DELAY_S = 3, 0.2
 _LOCK = ".lock"
@@ -252,6 +253,7 @@ def gc(start: Path, *, everything: bool) -> GcResult:
         total += _drop_half_objects(folders.own / "git" / "objects")
         total += _drop_old_indexes(folders.scratch)
         total += _drop_request_logs(folders.own / "requests" / "logs", 0 if everything else _LOGS_TO_KEEP)
+        total += sum(_drop_oldest(folders.own / "cache" / name, _CACHE_BYTES) for name in ("checks", "verify"))
         return GcResult(len(removed) + len(lost), total, killed)
 
 
@@ -283,6 +285,18 @@ def _drop_request_logs(folder: Path, keep: int) -> int:
     for path in logs:
         path.unlink()
     return total
+
+
+def _drop_oldest(folder: Path, most: int) -> int:
+    """Remove the oldest remembered results of a folder above `most` bytes; return their bytes."""
+    left, freed = most, 0
+    known = [(path.lstat(), path) for path in folder.glob("*.json")]
+    for status, path in sorted(known, key=lambda entry: entry[0].st_mtime_ns, reverse=True):
+        left -= status.st_size
+        if left < 0:
+            path.unlink()
+            freed += status.st_size
+    return freed
 
 
 def unlock(start: Path, reason: str) -> open_tasks.UnlockResult:

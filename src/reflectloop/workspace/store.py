@@ -124,6 +124,8 @@ def pack_objects(git: Git, project: Project, target: Path, scratch: Path, tree: 
     made = list(scratch.iterdir())
     if done and sum(path.stat().st_size for path in made) < _SMALL_PACK:
         _small_packs[key] = {path.name: path.read_bytes() for path in made}
+        if len(_small_packs) > _MOST_PACKS:
+            del _small_packs[next(iter(_small_packs))]  # the oldest
     for path in made:
         shutil.move(path, folder / path.name)
     scratch.rmdir()
@@ -141,7 +143,7 @@ def _unknown_objects(git: Git, head: str, tree: str, commit: str) -> bytes:
 
 
 _ALL_OF = ("--objects", "--no-object-names")
-_SMALL_PACK = 1 << 20
+_SMALL_PACK, _MOST_PACKS = 1 << 20, 8  # bytes, packs in memory
 _small_packs: dict[tuple[object, ...], dict[str, bytes]] = {}  # a verification makes several workspaces of a tree
 
 

@@ -70,13 +70,15 @@ def checks(folders: Folders, tree: str, detect: Callable[[], list[DetectedCheck]
     from reflectloop.verification.result import DetectedCheck  # noqa: PLC0415 - a hook that detects nothing starts sooner
 
     key, user_key = hashed([program(), tree]), None if signing.lies_in(folders.root) else signing.key()
+    if user_key is None:
+        return detect()  # nobody could believe what is written
     path = folders.own / "cache" / "checks" / f"{key}.json"
     before = read_json(path)
 
     def signature(rows: object) -> str:
-        return user_key.sign("checks", evidence.canonical([key, rows])) if user_key else ""
+        return user_key.sign("checks", evidence.canonical([key, rows]))
 
-    if user_key and signing.matches(str(before.get("mac")), signature(before.get("checks"))):
+    if signing.matches(str(before.get("mac")), signature(before.get("checks"))):
         return [DetectedCheck(*row)._replace(command=tuple(row[3])) for row in before["checks"]]
     detected = detect()
     rows = [[*check] for check in detected]

@@ -125,7 +125,6 @@ class Verification:
         self.objects = folders.scratch / f"objects-{run_id}"
         self.patch_name = PATCH
         self._hashed = ""  # what the verdict depends on, once it is known
-        self._detected: dict[str, list[DetectedCheck]] = {}  # by base
 
     def walk(self) -> VerifyOutcome:
         self.config = config.load(self.folders.root)
@@ -343,9 +342,7 @@ class Verification:
         return tuple(item.path for item in changes if installed.wrote(self.folders.root / item.path, item.after))
 
     def _checks(self, base: str) -> list[DetectedCheck]:
-        if base not in self._detected:
-            self._detected[base] = checks_of_tree(self.config, self.folders, self.trees, base)
-        checks = self._detected[base]
+        checks = checks_of_tree(self.config, self.folders, self.trees, base)
         wanted = self.request.only
         unknown = [name for name in wanted if name not in {check.name for check in checks}]
         if unknown:
