@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -125,3 +127,26 @@ def test_no_fresh_workspace_stands_on_a_layer_that_was_discarded_meanwhile(
             return (space.repo / "a.txt").exists() and space.over is None
 
     assert apart(work)
+
+
+@pytest.mark.parametrize("fault", [None, errno.EXDEV])
+def test_an_index_that_somebody_else_makes_at_the_same_time_stays(
+    layered: Repo, fault: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = os.link
+
+    def slow(source: Path, target: Path) -> None:
+        target.write_text("newer\n")
+        if fault and source.parent != target.parent:
+            raise OSError(fault, "another disk")
+        link(source, target)
+
+    def work() -> str:
+        with opened(layered, "auto") as space:
+            monkeypatch.setattr(os, "link", slow)
+            index = space.index
+            monkeypatch.undo()
+            left = [path.name for path in index.parent.iterdir() if "part" in path.name]
+            return "".join([index.read_text(), *left])
+
+    assert apart(work) == "newer\n"

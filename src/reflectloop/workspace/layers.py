@@ -447,10 +447,18 @@ class MountedLayer:
         source = self._thin.index if self._thin else self.layer.index
         try:
             os.link(source, index)  # git replaces an index and never writes into one
-        except OSError:
-            part = index.with_suffix(".part")
+        except FileExistsError:
+            pass  # somebody was faster, and may have changed it since
+        except OSError:  # the layer is on another disk
+            part = index.with_name(f"index.part-{uuid.uuid4().hex}")
             shutil.copy2(source, part)
-            part.replace(index)
+            try:
+                os.link(part, index)
+                part.unlink()
+            except FileExistsError:
+                part.unlink()
+            except OSError:  # this disk has no hard links
+                part.replace(index)
 
     def changed_names(self) -> list[bytes]:
         """Return all paths at which the files may differ from those of the layer or of the index."""
