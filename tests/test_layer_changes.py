@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import errno
+import graphlib
 import os
 import subprocess
 from contextlib import nullcontext, suppress
@@ -51,6 +53,19 @@ def test_few_packs_of_new_objects_stay_in_memory(repo: Repo, monkeypatch: pytest
         with opened(repo, "off", fresh=fresh_layers(repo)) as space:
             assert list((space.repo / ".git" / "objects" / "pack").iterdir())
     assert len(stores._small_packs) == 2
+
+
+def _imports(path: Path) -> list[str]:
+    nodes = ast.walk(ast.parse(path.read_text()))
+    pairs = [(node.module, alias.name) for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names]
+    return [name for module, name in pairs if module == layers.__package__] + [
+        str(module).rpartition(".")[2] for module, _ in pairs if str(module).startswith(f"{layers.__package__}.")
+    ]
+
+
+def test_no_two_modules_of_workspaces_need_each_other_also_not_for_types() -> None:
+    modules = {path.stem: _imports(path) for path in Path(layers.__file__).parent.glob("*.py")}
+    tuple(graphlib.TopologicalSorter(modules).static_order())
 
 
 @pytest.fixture

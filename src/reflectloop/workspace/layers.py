@@ -17,7 +17,7 @@ import stat
 import uuid
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from reflectloop.config import WorkspaceConfig
 from reflectloop.errors import NoSpace, SandboxCreateFailed
@@ -29,9 +29,6 @@ from reflectloop.workspace.project import Project
 from reflectloop.workspace.record_tree import changed_since, time_mark
 from reflectloop.workspace.store import Store
 from reflectloop.workspace.tree_diff import ABSENT, TreeChange, tree_changes
-
-if TYPE_CHECKING:
-    from reflectloop.workspace.fresh_layers import FreshLayers
 
 _HOME = "layers-"  # in the folder for workspaces, with a hash of the project's path
 _ROOTS = "layer-roots.json"  # in the engine's cache: where this project has layers
@@ -143,6 +140,15 @@ class Layer:
         (self.folder / _RECORD).unlink(missing_ok=True)
 
 
+class ComparedLayers(Protocol):
+    """The layers that one verification has compared with their trees."""
+
+    def was_compared(self, layer: Layer) -> bool: ...
+    def note(self, layer: Layer) -> bool:
+        """Note that a workspace will stand on a layer; return False if none may."""
+        ...
+
+
 class LayerWithChanges(NamedTuple):
     """A layer, and where the wanted tree differs from it."""
 
@@ -212,7 +218,7 @@ def open_layer(
     root: Path,
     reader: Git,
     settings: WorkspaceConfig,
-    fresh: FreshLayers | None = None,
+    fresh: ComparedLayers | None = None,
 ) -> LayerWithChanges | None:
     """Return a layer with `tree` or one near to it, laid out now if there is none; None if there can be none.
 
@@ -265,7 +271,7 @@ def _identity(folder: Path) -> list[int]:
 # Finding -----------------------------------------------------------------------------------------------------------
 
 
-def _find(home: Path, store: Store, tree: str, reader: Git, fresh: FreshLayers | None) -> LayerWithChanges | None:
+def _find(home: Path, store: Store, tree: str, reader: Git, fresh: ComparedLayers | None) -> LayerWithChanges | None:
     exact = _key(store, tree)
     like = f"*{exact.removeprefix(tree)}"
     recent = sorted(home.glob(like), key=_last_used, reverse=True)[:_TRIED]
