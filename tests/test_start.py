@@ -20,6 +20,12 @@ from support import Repo
 _LINE = re.compile(r"^import time:[ 0-9]+\|[ 0-9]+\| +(\S+)$", re.MULTILINE)
 _LARGE = {"pydantic", "yaml", "httpx", "tomllib", "sqlite3", "reflectloop.config", "reflectloop.verification.tools"}
 _BESIDE = {"shutil", "tempfile", "zipfile", "socket", "ctypes", "reflectloop.system.bubblewrap"}
+_BESIDE_STATUS = {
+    "reflectloop.artifacts.edited_views",
+    "reflectloop.workspace.workspace_registry",
+    "reflectloop.state.latch",
+    "reflectloop.system.overlay",
+}
 _HOOK = _LARGE | {"click", "subprocess", "dataclasses", "reflectloop.secrets", "reflectloop.workspace.folders"}
 
 
@@ -53,6 +59,17 @@ def test_looking_at_a_task_builds_no_model_and_loads_no_sandbox(repo: Repo) -> N
         assert "reflectloop.state.fold" in loaded
         assert not loaded & (_LARGE - {"tomllib"} | _BESIDE), command
         assert not {name for name in loaded if name.startswith(("reflectloop.engine", "reflectloop.sandbox"))}, command
+        assert not loaded & _BESIDE_STATUS or command == "status"
+
+
+def test_a_patch_is_shown_without_what_records_or_scans_files(repo: Repo) -> None:
+    assert repo.run("run", repo.steps("echo made > made.txt")).code == 0
+    loaded = _loaded(repo.path, ["diff"])
+    assert "reflectloop.secrets.scanner" in loaded  # it is redacted
+    parts = ("content", "sqlite", "baseline")
+    assert not loaded & {f"reflectloop.secrets.{name}" for name in parts}
+    assert not loaded & {f"reflectloop.workspace.{name}" for name in ("record_tree", "added_lines", "layers")}
+    assert not loaded & {"click.shell_completion", "hmac"}
 
 
 def test_an_ended_command_frees_nothing_but_writes_everything(repo: Repo) -> None:

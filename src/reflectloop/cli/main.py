@@ -8,13 +8,15 @@ import io
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import click
-from click.shell_completion import CompletionItem
 
 import reflectloop
 from reflectloop.cli import help_pages
+
+if TYPE_CHECKING:  # only a shell that completes a command needs it
+    from click.shell_completion import CompletionItem
 
 
 class CommandEntry(NamedTuple):
@@ -189,6 +191,8 @@ class LazyGroup(SuggestingGroup):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete names from the list alone: importing every command on a key press would be slow."""
+        from click.shell_completion import CompletionItem
+
         names = [name for name in COMMANDS if name.startswith(incomplete)]
         commands = [CompletionItem(name, help=COMMANDS[name].summary) for name in names]
         return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reflectloop.artifacts import edited_views, next_command
+from reflectloop.artifacts import next_command
 from reflectloop.errors import InvalidInput, NothingToDo
-from reflectloop.state import events, latch
+from reflectloop.state import events
 from reflectloop.state.fold import RunState, Task, TaskKind
 from reflectloop.state.transitions import TaskState
 from reflectloop.system import clock, files
 from reflectloop.system.git import Git, GitFailed
-from reflectloop.workspace import tree_diff, workspace_registry
+from reflectloop.workspace import tree_diff
 from reflectloop.workspace.folders import Folders, RunFolder, open_project_dirs
 from reflectloop.workspace.store import Store
 
 if TYPE_CHECKING:
+    from reflectloop.state import latch
     from reflectloop.workspace.patch import TouchedFile
+    from reflectloop.workspace.workspace_registry import WorkspaceEntry
 
 _POLL_S = 0.2
 
@@ -60,8 +63,8 @@ def status(start: Path, *, everything: bool) -> dict[str, Any]:
     task = next((known for known in tasks if known.id == current), None)
     runs = [_run_data(folders, owner, run) for owner in tasks for run in owner.runs.values()]
     last_task = next((owner for owner in reversed(tasks) if owner.runs), None)
-    spaces = workspace_registry.entries(folders.own)
-    stop = latch.read_stop(folders.own)
+    spaces = _workspaces(folders)
+    stop = _stop(folders)
     torn = folders.apply_was_killed
     newest = folders.find_verification(None)
     verifications = folders.verifications() if everything else [newest] if newest else []
@@ -77,15 +80,31 @@ def status(start: Path, *, everything: bool) -> dict[str, Any]:
         "cost": _cost(folders, task) if task and task.spent else None,
         "known_fixes": _known_fixes(folders, runs),
         "workspaces": {"count": len(spaces), "bytes": sum(files.size_of(entry.folder) for entry in spaces)},
-        "warnings": [*edited_views.edited(folders.journal(current).parent), *edited_views.edited_at_top(folders)]
-        if current
-        else [],
+        "warnings": _edited_views(folders, current) if current else [],
         "next": next_command.UNLOCK
         if stop
         else "reflectloop apply"
         if torn
         else then or _next(folders, last_task, runs),
     }
+
+
+def _workspaces(folders: Folders) -> list[WorkspaceEntry]:
+    from reflectloop.workspace import workspace_registry  # noqa: PLC0415 - `diff` and `log` look at none
+
+    return workspace_registry.entries(folders.own)
+
+
+def _stop(folders: Folders) -> latch.Stop | None:
+    from reflectloop.state import latch  # noqa: PLC0415
+
+    return latch.read_stop(folders.own)
+
+
+def _edited_views(folders: Folders, task: str) -> list[str]:
+    from reflectloop.artifacts import edited_views  # noqa: PLC0415 - so do `diff` and `log`
+
+    return [*edited_views.edited(folders.journal(task).parent), *edited_views.edited_at_top(folders)]
 
 
 def _step(task: Task) -> dict[str, Any] | None:
@@ -185,7 +204,7 @@ def _note_by_requests(folders: Folders, run: RunState) -> str:
 
 
 def _any_at_work(folders: Folders) -> bool:
-    return any(entry.fate == "at work" and entry.alive for entry in workspace_registry.entries(folders.own))
+    return any(entry.fate == "at work" and entry.alive for entry in _workspaces(folders))
 
 
 def _touched(folders: Folders, run: RunState) -> int | None:
@@ -215,6 +234,8 @@ def _next(folders: Folders, task: Task | None, runs: list[dict[str, Any]]) -> st
 
 def _workspace_at_work(folders: Folders, run_id: str) -> Path | None:
     """Return the workspace in which an engine works on the run; None if no engine does."""
+    from reflectloop.workspace import workspace_registry  # noqa: PLC0415
+
     entry = workspace_registry.find(folders.own, run_id)
     return entry.folder / "repo" if entry and entry.fate == "at work" and entry.alive else None
 
@@ -352,16 +373,30 @@ class DiffView(NamedTuple):
     run_id: str
     base: str
     end: str
-    touched: tuple[TouchedFile, ...]
     git: Git
+
+    @property
+    def touched(self) -> tuple[TouchedFile, ...]:
+        from reflectloop.workspace import patch  # noqa: PLC0415
+
+        with self._base_known():
+            return patch.touched_files(self.git, self.base, self.end)
 
     def stream(self, on_chunk: Callable[[bytes], None], *, exact: bool) -> None:
         """Stream the redacted patch; the exact one lies in the run's folder."""
         from reflectloop.workspace import patch  # noqa: PLC0415
 
         cleaned = patch.RedactedPatch(on_chunk)
-        patch.stream(self.git, self.base, self.end, cleaned.feed, exact=exact)
+        with self._base_known():
+            patch.stream(self.git, self.base, self.end, cleaned.feed, exact=exact)
         cleaned.finish()
+
+    @contextlib.contextmanager
+    def _base_known(self) -> Iterator[None]:
+        try:
+            yield
+        except GitFailed as fault:
+            raise base_is_gone(self.run_id) from fault
 
 
 def change(start: Path, name: str | None) -> DiffView:
@@ -384,9 +419,4 @@ def change(start: Path, name: str | None) -> DiffView:
             next_step=f"less {redacted}, or look at its files: reflectloop shell {folder.run_id}",
         )
     end = run.end_tree or run.base_tree
-    git = Store(folders.own / "git", "").git()
-    try:
-        touched = patch.touched_files(git, run.base_tree, end)
-    except GitFailed as fault:
-        raise base_is_gone(folder.run_id) from fault
-    return DiffView(folder.run_id, run.base_tree, end, touched, git)
+    return DiffView(folder.run_id, run.base_tree, end, Store(folders.own / "git", "").git())

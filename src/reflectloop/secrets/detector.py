@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote
 
-from reflectloop.secrets import baseline, wordlikeness
+from reflectloop.secrets import wordlikeness
 from reflectloop.secrets.matcher import AHEAD, Exact, Matcher, ScanBlock
 from reflectloop.secrets.rule import SecretRule
 from reflectloop.secrets.scanner import Scanner, SecretFinding, fingerprint
@@ -114,6 +114,8 @@ def detector_for(
     from reflectloop.secrets import rulefile  # noqa: PLC0415 - loads pydantic, and rule files are rare
 
     user_rules = rulefile.load_checked_rules(root / config.rules) if config.rules else ()
+    from reflectloop.secrets import baseline  # noqa: PLC0415 - `diff` has no settings, and shows what was scanned before
+
     allowed = baseline.read_baseline(root / config.baseline) if config.baseline else frozenset()
     variables = os.environ if environment is None else environment
     return Detector(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
 import json
 import os
 import threading
@@ -160,6 +159,8 @@ class Signatures(NamedTuple):
 
 def check_signatures(raw: bytes, sign: Sign) -> Signatures:
     """Check the signatures of all complete lines. Each covers the one before; the first, all the lines before it."""
+    from hmac import compare_digest  # noqa: PLC0415 - most commands only read
+
     first, previous, length = None, b"", 0
     for number, line in enumerate(raw.split(b"\n")[:-1], 1):
         mac = _mac_of(line)
@@ -170,7 +171,7 @@ def check_signatures(raw: bytes, sign: Sign) -> Signatures:
             if first is None:
                 first, previous = number, _start(raw[:length])
             text = line[: -_SEAL_LENGTH - _MAC_LENGTH]
-            if not hmac.compare_digest(mac, sign(previous + text)[:_MAC_DIGITS].encode()):
+            if not compare_digest(mac, sign(previous + text)[:_MAC_DIGITS].encode()):
                 return Signatures(first, number)
             previous = mac
         length += len(line) + 1

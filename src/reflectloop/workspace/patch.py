@@ -6,18 +6,19 @@ import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from reflectloop import secrets
 from reflectloop.errors import SecretLeak
-from reflectloop.secrets import SecretFinding, content
+from reflectloop.secrets import SecretFinding
 from reflectloop.system import files
 from reflectloop.system.git import Git
 from reflectloop.workspace import tree_diff
-from reflectloop.workspace.added_lines import AddedSecret
 from reflectloop.workspace.line_splitter import LineChunk, LineSplitter
-from reflectloop.workspace.record_tree import Unrecordable
 from reflectloop.workspace.tree_diff import ABSENT, GITLINK
+
+if TYPE_CHECKING:  # `diff` shows a patch that was scanned before
+    from reflectloop.workspace.added_lines import AddedSecret
 
 _TOGETHER = 64  # blobs that one call of git reads
 _ROOM = 64 << 20  # bytes of blobs that are in memory at once
@@ -34,6 +35,8 @@ class Side(NamedTuple):
 
 def added_secrets(git: Git, sides: Iterable[Side]) -> list[AddedSecret]:
     """Return the secrets in new versions that are not in the old ones; a possible secret that moved is not new."""
+    from reflectloop.workspace.added_lines import AddedSecret  # noqa: PLC0415
+
     sides = list(sides)
     after = _scan(git, [side.new for side in sides if side.new])
     added = _names(sides)
@@ -53,6 +56,8 @@ def added_secrets(git: Git, sides: Iterable[Side]) -> list[AddedSecret]:
 
 
 def _names(sides: list[Side]) -> list[AddedSecret]:
+    from reflectloop.workspace.added_lines import AddedSecret  # noqa: PLC0415
+
     detector = secrets.current_detector()
     named = [side.path for side in sides if side.is_named_anew]
     return [AddedSecret(_shown(name), finding, None, 0) for name in named for finding in detector.scan(name)]
@@ -68,6 +73,8 @@ def _fingerprints(findings: Iterable[SecretFinding] | None) -> set[str]:
 
 def _scan(git: Git, blobs: Iterable[str]) -> dict[str, list[SecretFinding]]:
     """Return the findings of each blob; large blobs are streamed one by one."""
+    from reflectloop.secrets import content  # noqa: PLC0415 - it reads every form of file
+
     unique = list(dict.fromkeys(blobs))
     sizes = _sizes(git, unique)
     findings: dict[str, list[SecretFinding]] = {}
@@ -166,6 +173,8 @@ def refuse_large(git: Git, base: str, end: str, largest: int) -> None:
 def raise_if_large(sizes: dict[str, int], largest: int) -> None:
     large = {name: size for name, size in sizes.items() if size > largest}
     if large:
+        from reflectloop.workspace.record_tree import Unrecordable  # noqa: PLC0415
+
         examples = ", ".join(f"{name} ({size / 1e6:.0f} MB)" for name, size in list(large.items())[:5])
         why = f"too large for a patch: {examples}; the limit is {largest / 1e6:.0f} MB"
         raise Unrecordable(list(large), f"{why} ([workspace] largest_change_mb), and ignored files do not count")
