@@ -70,7 +70,7 @@ class Store(NamedTuple):
         shield: WriteGuard | None = None,
     ) -> Git:
         """Return git for the store; without a work tree it runs in the store, so it opens no file of the caller's."""
-        cwd = None if work_tree else self.path
+        cwd = None if work_tree or not self.path.is_dir() else self.path  # git itself says that the store is gone
         return Git(git_dir=self.path, work_tree=work_tree, index_file=index, objects=objects, cwd=cwd, shield=shield)
 
     def keep(self, name: str, commit: str) -> None:
