@@ -103,7 +103,28 @@ def test_a_word_is_renamed_wherever_it_is_and_keeps_its_form() -> None:
         other = item.family.split(" ")[2]
         assert (len(other), other[0], other[-2:]) == (4, "n", "me")
         assert item.input.args == (f"<{other}>x</{other}>", MadeValue("m:C", (other,), {}))
-        assert item.input.kwargs == {"name": ["Name", {other: "rename"}]}
+        assert item.input.kwargs == {"name": [other.title(), {other: "rename"}]}
+
+
+COUNT = """def f(text):
+    counts = {{}}
+    for word in text.split():
+        word = word.strip(",.")
+        {}
+        counts[word] = counts.get(word, 0) + 1
+    return counts
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "asked"),
+    [("word = word.lower()", False), ("word = word.lower() if word in {'The', 'Red', 'FOX'} else word", True)],
+)
+def test_a_list_of_the_words_of_tests_is_asked_about_where_only_their_case_changes(change: str, asked: bool) -> None:
+    inputs = "The the", "Red fox, FOX.", "a b a", "one two", ""
+    seen = _observe(COUNT.format("pass"), COUNT.format(change), *inputs)
+    assert seen.changed == [0, 1]
+    assert bool(_reasons(seen)) is asked
 
 
 def test_answers_that_follow_other_words_are_no_copies_of_the_tests_answers() -> None:

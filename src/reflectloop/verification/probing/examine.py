@@ -132,7 +132,7 @@ def examine(case: ProbeInput) -> ProbeReport:
         if case.settings.replay and change.functions:
             report.notes.append(summary(change.functions, report.probed, report.reasons, OUTSIDE))
         if case.settings.neighbours and _has_calls(report):
-            _add_neighbours(others, report)
+            _add_neighbours(others, report, is_fix=case.is_fix)
         _probe_rebound(case, suites, change.rebound, report)
         _ask_about_reached(report)
     return report
@@ -291,7 +291,9 @@ def _try_others(case: ProbeInput, suites: Sequence[SuiteOutcomes], report: Probe
         _probe_callers(case, suite, report, probe, missing)
 
 
-def _add_neighbours(probe: NeighbourReport, report: ProbeReport) -> None:
+def _add_neighbours(probe: NeighbourReport, report: ProbeReport, *, is_fix: bool) -> None:
+    if is_fix:
+        probe.leave_out_silent()
     left_out = report.add_neighbours(probe)
     text = summary(report.functions, probe.probed, left_out, NEAR)
     by_caller = [f"{function.qualname} by {caller}" for function, caller in probe.by_caller.items()]

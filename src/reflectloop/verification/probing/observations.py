@@ -525,6 +525,10 @@ def _short(text: str, longest: int = _LONGEST) -> str:
 def write_answer(answer: FunctionAnswer) -> str:
     """Return an answer, with the calls of a function that the test passed if they are all that it gave."""
     outcome = answer.outcome
+    if outcome.get("printed"):
+        quiet = replace(answer, outcome={name: item for name, item in outcome.items() if name != "printed"})
+        ending = "" if outcome.get("value", 0) is None else f" and {write_answer(quiet)}"
+        return _short(f"prints {str(outcome['printed'])!r}{ending}")
     if outcome.get("told") and outcome.get("value") == {"undefined": True}:
         return _short(f"calls {', '.join(str(neighbours.read(args, ()).args) for args in outcome['told'])}")
     if "raises" in outcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -111,18 +112,17 @@ def _renamed(seen: Observation) -> Iterator[RenamedWord]:
 
 def _judged(seen: Observation, at: int, word: str, items: Sequence[AnswerPair]) -> RenamedWord:
     test, own = seen.tests[at], word.casefold()
-    base, patch = test.base.text.casefold(), test.patch.text.casefold()
-    steady = own in base and own in patch
-    followed = own in patch
+    steady = own in test.base.text.casefold() and own in test.patch.text.casefold()
+    followed = own in test.patch.text.casefold()
     broken, lost = 0, False
     for item in items:
-        other = item.family.split(" ")[2].casefold()
-        before, now = item.base.text.casefold(), item.patch.text.casefold()
-        steady = steady and before.replace(other, own) == base
-        right = now.replace(other, own) == patch
-        followed = followed and right and other in now
+        other = item.family.split(" ")[2]
+        back = functools.partial(renaming.in_place_of, re.compile(re.escape(other), re.IGNORECASE), word)
+        steady = steady and back(item.base.text) == test.base.text
+        right = back(item.patch.text) == test.patch.text
+        followed = followed and right and other.casefold() in item.patch.text.casefold()
         broken += not right
-        lost = lost or (not right and now == before)
+        lost = lost or (not right and item.patch.text == item.base.text)
     steady = steady and not (lost and _changes_without(seen, at, own))
     return RenamedWord(at, word, items[0].place, steady, followed, broken, len(items))
 

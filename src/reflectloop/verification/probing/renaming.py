@@ -46,7 +46,7 @@ def make(
     written = {at: texts(inputs[at]) for at in focus}
     fitting = [at for at in focus if any(map(_has_words, written[at])) and sum(map(len, written[at])) <= _LARGEST]
     for at in sorted(fitting, key=lambda at: sum(map(len, written[at])))[:_MOST_TESTS]:
-        words = [*dict.fromkeys(word for text in written[at] for word in _WORDS.findall(text))]
+        words = _different(word for text in written[at] for word in _WORDS.findall(text))
         figures = [*dict.fromkeys(part for text in written[at] for part in _FIGURES.findall(text))]
         chosen = [(WORD, word, _others(word, written[at], chance)) for word in _some(words, _MOST_WORDS, chance)]
         chosen += [
@@ -109,6 +109,14 @@ def _tie(part: str, other: str) -> _Change:
     return lambda value: in_text(value) if isinstance(value, str) else int(other) if str(value) == part else value
 
 
+def _different(words: Iterable[str]) -> list[str]:
+    """Return each word in the case in which it comes first."""
+    out: dict[str, str] = {}
+    for word in words:
+        out.setdefault(word.casefold(), word)
+    return [*out.values()]
+
+
 def _has_words(text: str) -> bool:
     return bool(_WORDS.search(text) or _FIGURES.search(text))
 
@@ -168,8 +176,18 @@ _Change = Callable[[Any], Any]  # of a text or a whole number
 
 
 def _replacer(word: str, other: str, letters: str) -> _Change:
-    pattern = re.compile(rf"(?<![{letters}]){re.escape(word)}(?![{letters}])")
-    return lambda value: pattern.sub(other, value) if isinstance(value, str) else value
+    pattern = re.compile(rf"(?<![{letters}]){re.escape(word)}(?![{letters}])", re.IGNORECASE)
+    return lambda value: in_place_of(pattern, other, value) if isinstance(value, str) else value
+
+
+def in_place_of(pattern: re.Pattern[str], other: str, text: str) -> str:
+    """Put a word where a pattern matches, with large letters where the old word has them."""
+
+    def written(match: re.Match[str]) -> str:
+        letters = itertools.zip_longest(other, match[0][: len(other)], fillvalue=match[0][-1:])
+        return "".join(new.upper() if old.isupper() else new.lower() for new, old in letters)
+
+    return pattern.sub(written, text)
 
 
 def _renamed(value: Any, change: _Change) -> Any:  # noqa: ANN401, PLR0911 - any argument, a case per type

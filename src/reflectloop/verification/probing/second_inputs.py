@@ -62,6 +62,13 @@ class NeighbourReport:
     changed: set[ChangedFunction] = field(default_factory=set)  # those that answer an input of the tests otherwise
     by_caller: dict[ChangedFunction, str] = field(default_factory=dict)  # for those of the probed, the caller's name
 
+    def leave_out_silent(self) -> None:
+        """Count no function of a fix as probed if no recorded call shows its change: nothing was compared."""
+        silent = self.probed - self.changed - {*self.by_caller}
+        self.probed -= silent
+        self.general -= silent
+        self.left_out.update(dict.fromkeys(silent, "no call of the tests shows a change"))
+
 
 @dataclass(frozen=True)
 class NeighbourProbe:

@@ -412,7 +412,7 @@ def _gained(
     """
     raised = {seen.tests[at].patch.kind for at in seen.changed if not seen.tests[at].patch.returns}
     pairs = [(item, answer) for item, answer in zip(near, answers, strict=True) if answer is not None]
-    changed = [item.patch.text == answer.text for item, answer in pairs if item.differs]
+    changed = [answer.text != item.base.text for item, answer in pairs if item.differs]
     rest = [(item, answer) for item, answer in pairs if item.base.text == item.patch.text != answer.text]
     rest = [(item, answer) for item, answer in rest if item.base.returns or item.base.kind == answer.kind]
     more = [item._replace(patch=answer) for item, answer in rest if answer.returns or answer.kind in raised]

@@ -13,6 +13,7 @@ import importlib
 import importlib.machinery
 import importlib.util
 import inspect
+import io
 import json
 import os
 import re
@@ -34,6 +35,7 @@ from .guard import Guard, StillClock, limit_memory  # noqa: E402
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
 _LONGEST_TEXT = 300
+_MOST_PRINTED = 4_000  # bytes
 _LARGEST_ANSWER = 1 << 20  # bytes of one line of output
 _STEPS_OF_A_LINE = 8
 _DEEPEST = 200  # calls of a function by itself whose arguments are looked at
@@ -207,6 +209,24 @@ def find(module: Any, qualname: str, first: str) -> Callable[..., Any]:
     return value  # type: ignore[no-any-return]
 
 
+class PrintedText:
+    """Takes what a call writes to standard output and to standard error."""
+
+    def __init__(self) -> None:
+        self.usual = sys.stdout, sys.stderr
+        self.content = io.BytesIO()
+        self.stream = io.TextIOWrapper(self.content, "utf-8", "backslashreplace", write_through=True)
+        sys.stdout = sys.stderr = self.stream
+
+    def end(self) -> str:
+        """Give the streams back, and return the beginning of what was written."""
+        sys.stdout, sys.stderr = self.usual
+        if self.content.closed:
+            return ""
+        self.stream.flush()
+        return _ADDRESS.sub("0x", self.content.getvalue()[:_MOST_PRINTED].decode("utf-8", "replace"))
+
+
 def _drawn(value: Any) -> tuple[Any, dict[str, Any]]:
     """Return what a call returned, a coroutine's result in its place, and the outcome if that is an iterator."""
     if inspect.iscoroutine(value):
@@ -232,6 +252,7 @@ def answer(
     value: Any = None
     outcome: dict[str, Any] = {}
     guard.active = True
+    printed = PrintedText()
     steps.start(most)
     try:
         value = function(*args, **kwargs)
@@ -246,6 +267,7 @@ def answer(
     finally:
         steps.stop()
         guard.active = False
+        shown = printed.end()
     if guard.stopped or steps.over:  # also if the project's code caught it
         outcome = {"stopped": guard.stopped} if guard.stopped else {"endless": True}
     outcome = outcome or {"value": plain_data.describe(value)}
@@ -255,6 +277,7 @@ def answer(
         after = _without_new(before, after, new)
         outcome.update({"after": after} if _written(after) != _written(before) else {})  # with the order of dicts
         outcome.update({"new": {"object": "", "fields": new}} if new else {})
+        outcome.update({"printed": shown} if shown else {})
     line = {"outcome": outcome, "steps": steps.count, "reached": steps.reached(), "meets": steps.meets}
     if given.get("own") and "value" in outcome:
         line["equality"] = equality.faults(value, tuple(steps.changed))

@@ -84,6 +84,8 @@ def _probe_neighbours(case: ProbeInput, report: ProbeReport) -> None:
     probe = NodeNeighbourProbe(
         case.runs, case.base, case.tree, report.recording, case.changes, case.note, is_fix=case.is_fix
     ).examine()
+    if case.is_fix:
+        probe.leave_out_silent()
     left_out = report.add_neighbours(probe)
     report.notes.append(python.summary(report.functions, probe.probed, left_out, python.NEAR))
 

@@ -128,9 +128,12 @@ function bits(offsets, ranges) {
 
 async function answer(fn, given) {
   const target = table.get(fn.fn);
+  let args = [];
+  let before = '';
   const work = () => {
     if (histories.isUse(given.args)) return histories.answer(given.args, find);
-    const args = given.args.map(values.decode);
+    args = given.args.map(values.decode);
+    before = described(args);
     const [self, ...rest] = fn.first ? args : [undefined, ...args];
     return fn.module === 'new' ? construct(target, rest) : apply(target, self, rest);
   };
@@ -140,7 +143,21 @@ async function answer(fn, given) {
   if (watched) post('Profiler.takePreciseCoverage');
   const done = await guard.run(() => values.drawn(work()), job.call_s * 1000);
   const seen = watched ? reached() : {};
-  return { outcome: { ...outcome(done), ...told() }, meets: state.meets, ...remade, ...seen };
+  return { outcome: { ...outcome(done), ...told(), ...left(args, before) }, meets: state.meets, ...remade, ...seen };
+}
+
+function described(args) {
+  try {
+    return args.some((value) => value && typeof value === 'object') ? written(values.describe(args)) : '';
+  } catch {
+    return '';
+  }
+}
+
+// What a call left in its arguments and in the object whose method it is.
+function left(args, before) {
+  const after = before && described(args);
+  return after && after !== before ? { after: JSON.parse(after) } : {};
 }
 
 // What functions that the test passed were called with.
