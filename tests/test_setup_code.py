@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from reflectloop.verification import protected, setup_code
+from reflectloop.engine.run.request import NullObserver
+from reflectloop.system import files
+from reflectloop.verification import protected, setup, setup_code
 from reflectloop.verification.result import ChangedFile
 from support import Repo
 from test_environment import TEST, Package
@@ -102,3 +110,38 @@ def test_a_module_that_starts_with_the_interpreter_is_protected_in_any_form(path
     assert protection is not None
     assert protection.kind == "hook"
     assert not protected.runs_at_start("docs/sitecustomize/index.md")
+
+
+def test_runs_side_by_side_install_the_same_set_up_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed: list[str] = []
+    begun = threading.Event()
+
+    @contextlib.contextmanager
+    def opened(tree: str, *_: Any, **__: Any) -> Iterator[str]:
+        installed.append(tree)
+        yield tree
+
+    def store(_box: str, place: Path) -> None:
+        (place / "files").mkdir(parents=True)
+        files.write_atomic(place / "made.json", json.dumps([]))
+
+    ground: Any = SimpleNamespace(
+        settings=SimpleNamespace(verify=SimpleNamespace(setup=(("make",),))),
+        open=opened,
+        trees=SimpleNamespace(store=None),
+        layers=SimpleNamespace(refuse_damage=lambda _store: None),
+    )
+    monkeypatch.setattr(setup, "key", lambda *_, **__: "key")
+    monkeypatch.setattr(setup, "_install", lambda *_: begun.wait(0.2))
+    monkeypatch.setattr(setup, "_store", store)
+    made: list[object] = []
+
+    def make() -> None:
+        made.append(setup.made(ground, "tree", "base", tmp_path, tmp_path, NullObserver()))
+
+    threads = [threading.Thread(target=make) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (made, installed) == ([{}, {}], ["base"])

@@ -11,6 +11,7 @@ import json
 import os
 import posixpath
 import stat
+import threading
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
@@ -30,6 +31,7 @@ _MANIFESTS = frozenset(
 _LISTING, _FILES = "made.json", "files"  # the list of stored files, and the folder that contains them
 _SHOWN = 300  # characters of a message about a refused file
 _RUNTIMES = ("python3", "node")  # what is installed depends on their versions
+_installing = threading.Lock()
 _FORM = 4  # version of the stored format; another version has another key
 
 
@@ -61,13 +63,14 @@ def made(
     else:
         name = key(ground, tree, author=tree)
     store = memory / name
-    if not (store / _LISTING).exists():
-        if store.exists():
-            files.remove_tree(store)
-        with ground.open(tree, tree, for_setup=True) as box, files.room_for("what the set-up installed", memory):
-            _install(box, commands, logs, observer)
-            ground.layers.refuse_damage(ground.trees.store)  # later verifications use what is stored
-            _store(box, store)
+    with _installing:  # runs side by side need the same set-up
+        if not (store / _LISTING).exists():
+            if store.exists():
+                files.remove_tree(store)
+            with ground.open(tree, tree, for_setup=True) as box, files.room_for("what the set-up installed", memory):
+                _install(box, commands, logs, observer)
+                ground.layers.refuse_damage(ground.trees.store)  # later verifications use what is stored
+                _store(box, store)
     names = _names(store)
     with tree_walk.open_folder(store / _FILES) as top:
         for name in names:
