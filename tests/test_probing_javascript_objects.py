@@ -212,3 +212,41 @@ def test_a_result_of_a_function_is_read_and_shown_by_the_calls_that_made_it() ->
     assert value == HistoryValue("lib.js:reader", (",",), {}, (ObjectCall("", ("a,b",), {}),))
     assert repr(value) == "reader(',')('a,b')"
     assert neighbours.write(CallInput((value,), {}))["args"] == [written]
+
+
+ACCOUNT = """'use strict';
+class Account {
+  constructor() { this.balance = 0; this.entries = []; }
+  add(amount) {
+    this.entries.push(amount);
+    this.balance = CHANGE;
+  }
+}
+module.exports = { Account };
+"""
+ACCOUNT_TEST = """'use strict';
+const test = require('node:test');
+const assert = require('node:assert');
+const { Account } = require('../lib.js');
+const sum = (amounts) => { const one = new Account(); for (const amount of amounts) one.add(amount); return one.balance; };
+test('one', () => { assert.strictEqual(sum([5]), 5); assert.strictEqual(sum([9]), 9); assert.strictEqual(sum([]), 0); });
+test('more', () => { assert.strictEqual(sum([5, 7]), 12); assert.strictEqual(sum([9, 23, -4]), 28); });
+"""
+
+
+@needs_node
+@pytest.mark.probing("neighbours")
+@pytest.mark.parametrize(
+    ("change", "decision"),
+    [
+        ("this.balance + amount", "PASS"),
+        ("[7, 23, -4].includes(amount) ? this.balance + amount : amount", "ASK"),
+    ],
+)
+def test_what_a_method_leaves_in_its_object_is_compared(project: Repo, change: str, decision: str) -> None:
+    project.write("lib.js", ACCOUNT.replace("CHANGE", "amount"))
+    project.write("test/lib.test.js", ACCOUNT_TEST)
+    project.commit("an account that forgets")
+    project.write("lib.js", ACCOUNT.replace("CHANGE", change))
+    answer = verify(project)
+    assert answer["decision"] == decision, answer

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import io
+import tokenize
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
@@ -20,7 +22,7 @@ _LAMBDA = {
 def broken(source: bytes, functions: Iterable[ChangedFunction], kind: Kind) -> bytes | None:
     """Return a source in which these functions raise, or return another object, at once; None if it cannot be made."""
     tree = parse(source)
-    if isinstance(tree, str):
+    if isinstance(tree, str) or not _has_its_own_lines(source):
         return None
     lines = {function.line for function in functions}
     edits = [edit for node in ast.walk(tree) if (edit := _edit(node, lines, kind, source)) is not None]
@@ -28,6 +30,11 @@ def broken(source: bytes, functions: Iterable[ChangedFunction], kind: Kind) -> b
     for at, text in sorted(edits, reverse=True):
         out = out[:at] + text + out[at:]
     return out if edits and not isinstance(parse(out), str) else None
+
+
+def _has_its_own_lines(source: bytes) -> bool:
+    """Return False for an encoding that may write a line's end in letters: places in the code are none in the file."""
+    return tokenize.detect_encoding(io.BytesIO(source).readline)[0] in ("utf-8", "utf-8-sig", "ascii", "iso-8859-1")
 
 
 def _edit(node: ast.AST, lines: set[int], kind: Kind, source: bytes) -> tuple[int, bytes] | None:

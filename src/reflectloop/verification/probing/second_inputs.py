@@ -123,9 +123,9 @@ class NeighbourProbe:
         sources = [item for item in self.changes if not is_test(item.path) and item.path.endswith(self._endings)]
         functions, seen = list(answers), list(answers.values())
         grows = [self._only_removes or self._grows_table(function) for function in functions]
-        suspicions = simpler.narrowed(seen, sources, patch, roots) | simpler.unlinked(
-            seen, grows, sources, patch, roots
-        )
+        suspicions = simpler.narrowed(seen, sources, patch, roots)
+        suspicions |= simpler.unlinked(seen, grows, sources, patch, roots)
+        suspicions |= simpler.of_surroundings(seen, sources, patch, roots) if self.is_fix else {}
         for at, item in suspicions.items():
             function = functions[at]
             text = f"{function.qualname} {item.reason}: {'; '.join(item.shown)}"

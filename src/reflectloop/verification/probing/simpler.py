@@ -22,6 +22,7 @@ from reflectloop.verification.probing.observations import AnswerPair, FunctionAn
 from reflectloop.verification.result import ChangedFile
 
 _MOST_VERSIONS = 40
+_CHOICE, _CALCULATION, _PART = 2, 4, 5  # the order in which edits are tried; conditions come before and between
 _MOST_PARTS = 3  # of a call, that are tried in its place
 _MOST_KEYS = 2  # of a table, that a new lookup is tried with
 _LARGEST = 1 << 19
@@ -31,6 +32,7 @@ _LEAST_GAINED, _SHARE_GAINED = 4, 0.1  # answers that change without the conditi
 _MOST_LOST = 0.25  # share of answers that fail without the condition, of those that differ
 _FEW_ANSWERS = 4  # of a function that only says which of a few cases holds
 _LONGEST = 80
+_MOST_CHANGED = 24  # changed answers near the tests that a condition of the surroundings is judged by
 _LEAST_VALUES = 3  # of an argument, in tests
 _CONDITIONS = frozenset(
     ["if_statement", "elif_clause", "while_statement", "do_statement", "for_statement", "ternary_expression"]
@@ -52,6 +54,7 @@ class SimplerVersion(NamedTuple):
     line: int
     removed: str  # the condition or the choice, as it is written
     source: bytes
+    looks_at_input: bool = True  # whether it depends on what the function is given
 
 
 class _Edit(NamedTuple):
@@ -79,9 +82,22 @@ def versions(path: str, before: bytes | None, after: bytes) -> list[SimplerVersi
             after.count(b"\n", 0, edit.start) + 1,
             " ".join(after[edit.start : edit.end].decode(errors="replace").split()),
             after[: edit.start] + edit.text + after[edit.end :],
+            _looks_at_input(root, edit),
         )
         for edit in [*edits.values()][:_MOST_VERSIONS]
     ]
+
+
+def _looks_at_input(root: Node, edit: _Edit) -> bool:
+    """Return True if what an edit takes away depends on what its function is given; of a lookup, its key."""
+    node = root.descendant_for_byte_range(edit.start, edit.end)
+    if node is None or edit.rank >= _CALCULATION:
+        return True  # it decides nothing
+    if node.type in _LOOKUPS and edit.rank == _CHOICE:
+        arguments = node.child_by_field_name("arguments")
+        keys = arguments.named_children if arguments is not None else node.named_children[-1:]
+        node = keys[0] if keys else node
+    return looks_at_input(node)
 
 
 @cache
@@ -156,7 +172,7 @@ def _edits(node: Node, known: frozenset[bytes], *, python: bool) -> Iterator[_Ed
 
 def _lookups(node: Node) -> Iterator[_Edit]:
     """Yield an element, a key or an argument in place of a new lookup or call."""
-    for rank, texts in ((2, _elements(node)), (5, _parts(node))):
+    for rank, texts in ((_CHOICE, _elements(node)), (_PART, _parts(node))):
         for text in texts:
             yield _Edit(rank, node.start_byte, node.end_byte, b"(%b)" % text)
     yield from _keyed(node)
@@ -168,7 +184,7 @@ def _calculations(node: Node, known: frozenset[bytes]) -> Iterator[_Edit]:
         sides = [node.child_by_field_name(name) for name in ("left", "right")]
         texts = [side.text or b"" for side in sides if side is not None]
         texts += [b"0", b"1"] if _operator(node) in _REMAINDERS else []
-        yield from (_Edit(4, node.start_byte, node.end_byte, b"(%b)" % text) for text in texts)
+        yield from (_Edit(_CALCULATION, node.start_byte, node.end_byte, b"(%b)" % text) for text in texts)
 
 
 def _conditions(node: Node) -> Iterator[tuple[int, Node]]:
@@ -285,6 +301,92 @@ def _halves(entries: Sequence[bytes]) -> Iterator[list[bytes]]:
                 yield rest
 
 
+# What an expression looks at ------------------------------------------------------------------------------------------
+
+_FUNCTIONS = frozenset(
+    (
+        *("function_definition", "lambda", "function_declaration", "generator_function_declaration"),
+        *("function_expression", "generator_function", "arrow_function", "method_definition"),
+    )
+)
+_NAMES = frozenset(("identifier", "this", "shorthand_property_identifier_pattern", "shorthand_property_identifier"))
+_WITH_MORE = frozenset(  # a parameter's name comes first; its type and its default are no parameters
+    ("typed_parameter", "typed_default_parameter", "default_parameter", "assignment_pattern")
+)
+_ASSIGNMENTS = {"assignment": ("left", "right"), "variable_declarator": ("name", "value")}
+_PLAIN_BLOCKS = frozenset(("expression_statement", "lexical_declaration", "variable_declaration", "block"))
+
+
+def looks_at_input(expression: Node) -> bool:
+    """Return True if an expression depends on an argument, or on a variable that may come of one.
+
+    True also if that cannot be told: outside of functions with parameters, or without any name in the expression.
+    """
+    around = list(_functions_around(expression))
+    given = {name for function in around for name in _parameters(function)}
+    names = set(_names(expression))
+    if not given or not names:
+        return True
+    for function in around:
+        given |= _derived(function, given)
+    return not names.isdisjoint(given | {"this", "arguments"})
+
+
+def _functions_around(node: Node) -> Iterator[Node]:
+    parent = node.parent
+    while parent is not None:
+        if parent.type in _FUNCTIONS:
+            yield parent
+        parent = parent.parent
+
+
+def _parameters(function: Node) -> Iterator[str]:
+    for field in ("parameters", "parameter"):
+        listed = function.child_by_field_name(field)
+        yield from _names(listed) if listed is not None else ()
+
+
+def _names(node: Node) -> Iterator[str]:
+    todo = [node]
+    while todo:
+        item = todo.pop()
+        if item.type in _NAMES:
+            yield (item.text or b"").decode(errors="replace")
+        todo.extend(item.named_children[: 1 if item.type in _WITH_MORE else None])
+
+
+def _derived(function: Node, given: set[str]) -> set[str]:
+    """Return the variables of a function that may depend on what it is given.
+
+    Those that are set inside a loop, a condition or a handler count, since their surroundings may depend on it.
+    """
+    out: set[str] = set()
+    todo = [(child, True) for child in function.named_children]
+    while todo:
+        node, plain = todo.pop(0)
+        fields = _ASSIGNMENTS.get(node.type)
+        if fields:
+            target, value = (node.child_by_field_name(field) for field in fields)
+            depends = not plain or (value is not None and not (given | out).isdisjoint(_names(value)))
+            out.update(_names(target) if target is not None and depends else ())
+        elif not plain and node.type in _NAMES and _is_bound(node):
+            out.update(_names(node))
+        inner = plain and (fields is not None or node.type in _PLAIN_BLOCKS or node.type == "statement_block")
+        todo.extend((child, inner) for child in node.named_children)
+    return out
+
+
+def _is_bound(node: Node) -> bool:
+    """Return True for a name that a loop, a handler, a `with` or an expression gives a value to."""
+    parent = node.parent
+    while parent is not None and parent.type in ("pattern_list", "tuple_pattern", "array_pattern", "object_pattern"):
+        node, parent = parent, parent.parent
+    if parent is None:
+        return False
+    fields = (parent.child_by_field_name(field) for field in ("left", "name", "alias", "parameter"))
+    return parent.type == "as_pattern_target" or any(field is not None and field.id == node.id for field in fields)
+
+
 # Judging -------------------------------------------------------------------------------------------------------------
 
 
@@ -343,6 +445,51 @@ def unlinked(
     return out
 
 
+def of_surroundings(
+    seen: Sequence[Observation], changes: Sequence[ChangedFile], patch: Side, roots: Sequence[str] = ("",)
+) -> dict[int, Suspicion]:
+    """Return, by its number, each function that is repaired only while something holds that no argument decides.
+
+    Without that condition all changed answers are base's again: elsewhere the fault may be there as before.
+    """
+    chosen = [at for at, item in enumerate(seen) if item.changed and not item.new and not item.left_out]
+    files = [item for item in changes if item.after] if chosen else []
+    made = [item for change in files for item in versions(change.path, change.before, change.after or b"")]
+    made = [item for item in made if not item.looks_at_input][:_MOST_VERSIONS]
+    if not made:
+        return {}
+    sources = [(item.path, item.source.decode(errors="replace")) for item in made]
+    asked = [_changed_pairs(seen[at]) for at in chosen]
+    functions = [seen[at] for at in chosen]
+    answers = observations.answers_of_versions(functions, asked, patch, sources, roots, as_patch=False)
+    out: dict[int, Suspicion] = {}
+    for number in sorted(answers):
+        for at, items, given in zip(chosen, asked, answers[number], strict=True):
+            lost = [
+                answer is not None and answer.text == item.base.text for item, answer in zip(items, given, strict=True)
+            ]
+            if all(lost) and at not in out:
+                out[at] = _only_while(seen[at], made[number], len(items))
+    return out
+
+
+def _changed_pairs(seen: Observation) -> list[AnswerPair]:
+    near = [item for item in seen.telling if item.differs]
+    return [*(seen.tests[at] for at in seen.changed), *near[:_MOST_CHANGED]]
+
+
+def _only_while(seen: Observation, version: SimplerVersion, count: int) -> Suspicion:
+    reason = (
+        f"has another answer than before only while `{_shortened(version.removed)}` (line {version.line}) holds, which "
+        f"looks at no argument: without it all {count} changed answers are as before"
+    )
+    return Suspicion("only-in-these-surroundings", reason, judging.side_by_side(seen, []))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
 def _is_alone(
     number: int, count: int, items: Sequence[AnswerPair], versions: Sequence[Sequence[FunctionAnswer | None]]
 ) -> bool:
@@ -358,10 +505,9 @@ def _is_alone(
 
 
 def _suspicion(seen: Observation, version: SimplerVersion, more: Sequence[AnswerPair], asked: int) -> Suspicion:
-    removed = version.removed if len(version.removed) <= _LONGEST else f"{version.removed[: _LONGEST - 3]}..."
     reason = (
-        f"decides by `{removed}` (line {version.line}), which no call of the tests needs: without it they have the "
-        f"same results, and the answers to {len(more)} of {asked} inputs near them change too"
+        f"decides by `{_shortened(version.removed)}` (line {version.line}), which no call of the tests needs: without "
+        f"it they have the same results, and the answers to {len(more)} of {asked} inputs near them change too"
     )
     return Suspicion("written-for-the-test", reason, judging.side_by_side(seen, more))
 

@@ -206,8 +206,10 @@ async function main() {
   const spent = () => (cpu().user + cpu().system) / 1e6;
   const seconds = watched ? 2 * job.seconds : job.seconds; // counting what is reached takes as long as the calls
   const begun = Math.min(spent(), seconds / 2);
-  // Each function has its part of the time, and what those before it left.
-  const late = (number) => spent() > begun + ((seconds - begun) * (number + 1)) / job.functions.length;
+  // Each function has its part of the time, and what those before it left; an endless call of another one takes none of it.
+  const part = (seconds - begun) / job.functions.length;
+  let started = begun;
+  const late = (number) => spent() > Math.max(begun + part * (number + 1), started + part);
   for (const [number, fn] of job.functions.entries()) {
     try {
       const file = job.files[fn.file];
@@ -219,6 +221,7 @@ async function main() {
       continue;
     }
     state.fn = fn.fn;
+    started = spent();
     let useless = 0;
     for (const [at, given] of fn.inputs.entries()) {
       if (late(number)) {
