@@ -250,3 +250,4 @@ def test_what_a_method_leaves_in_its_object_is_compared(project: Repo, change: s
     project.write("lib.js", ACCOUNT.replace("CHANGE", change))
     answer = verify(project)
     assert answer["decision"] == decision, answer
+    assert all("add(5).add(7): undefined → undefined, and leaves 7 → 12" in item["what"] for item in answer["findings"])

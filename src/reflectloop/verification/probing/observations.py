@@ -497,10 +497,30 @@ def write_change(item: AnswerPair) -> str:
 
 
 def write_pair(text: str, item: AnswerPair) -> str:
-    """Return two answers; if they look alike, say that the call leaves other arguments behind."""
+    """Return two answers; if they look alike, say what the call leaves behind in its arguments."""
     alike = item.base.text != item.patch.text and write_answer(item.base) == write_answer(item.patch)
+    first, last = item.base.outcome.get("after"), item.patch.outcome.get("after")
+    if alike and first is not None and last is not None and first != last:
+        return f"{text}, and leaves {' → '.join(map(_write_part, _difference(first, last)))}"
     leaves = {"after", "new"} & {*item.base.outcome, *item.patch.outcome}
     return f"{text}, and leaves another object" if alike and leaves else text
+
+
+def _difference(first: Any, last: Any) -> tuple[Any, Any]:  # noqa: ANN401 - encoded data
+    """Return the innermost parts of encoded data in which alone they differ."""
+    parts: list[tuple[Any, Any]] = []
+    if isinstance(first, list) and isinstance(last, list) and len(first) == len(last):
+        parts = [pair for pair in zip(first, last, strict=True) if pair[0] != pair[1]]
+    elif isinstance(first, dict) and isinstance(last, dict) and [*first] == [*last]:
+        parts = [(first[name], last[name]) for name in first if first[name] != last[name]]
+    return _difference(*parts[0]) if len(parts) == 1 else (first, last)
+
+
+def _write_part(value: Any) -> str:  # noqa: ANN401 - encoded data
+    try:
+        return _short(repr(plain_data.decode(value)))
+    except (plain_data.NotPlainData, TypeError, ValueError, AttributeError):
+        return "an object"
 
 
 def write_call(seen: Observation, given: CallInput) -> str:
