@@ -390,3 +390,16 @@ def test_inputs_that_both_versions_refuse_are_not_enough_if_a_part_cannot_be_var
     assert not judging.judge(seen)
     seen.tests = [_pair("text", refused, {"value": 110})]
     assert judging.judge(seen)
+
+
+def test_a_comparison_that_does_not_end_on_base_is_not_judged_by_objects_near_it() -> None:
+    def pair(number: int, base: dict[str, Any], patch: dict[str, Any]) -> AnswerPair:
+        return AnswerPair(CallInput((50 + 7 * number,), {}), FunctionAnswer(base), FunctionAnswer(patch), 0)
+
+    yes, no = {"value": True}, {"value": False}
+    tests = [pair(0, {"endless": True}, yes), pair(1, yes, yes), pair(2, no, no)]
+    near = [pair(number, answer, answer) for number, answer in enumerate([yes, no] * 20, 3)]
+    function = FunctionInputs("m.py", "m", "Node.__eq__", tuple(item.input for item in tests))
+    seen = Observation(function, tests=tests, near=near, limit=100)
+    assert judging.judge(seen) == []
+    assert judging.judge(replace(seen, function=function._replace(qualname="Node.same"))) != []

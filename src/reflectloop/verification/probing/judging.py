@@ -153,11 +153,14 @@ _UNEQUAL = {"__eq__": False, "__ne__": True}
 def _is_equality_of_others(seen: Observation) -> bool:
     """Return True for `__eq__` or `__ne__` if the change shows at most objects near the tests that can show it.
 
-    A varied object is unequal by any code, so that most of them show nothing.
+    A varied object is unequal by any code, so that most of them show nothing. Where base gives the tests no answer at
+    all, as in an endless comparison of objects that hold themselves, objects near them seldom do so.
     """
     name = seen.function.qualname.rpartition(".")[2]
     if name not in _UNEQUAL:
         return False
+    if not any(seen.tests[at].base.returns for at in seen.changed):
+        return True
     unequal = FunctionAnswer({"value": _UNEQUAL[name]}).text
     shown = [item.differs for item in seen.telling if {item.base.text, item.patch.text} != {unequal}]
     return 2 * sum(shown) >= len(shown)
