@@ -36,7 +36,7 @@ BOUNDS = {
     "single": 144,
     "vitest": 4,
     "files": 686,
-    "lines": 116_050,
+    "lines": 116_100,
 }
 
 TRACED = {"run": 161, "verify": 118, "tr --all": 243}  # with --trace

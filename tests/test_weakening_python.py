@@ -81,6 +81,7 @@ PYTHON = [
     ("CASES = [1, 2, 3]", "CASES = [1]", "data-cut", "weakening"),
     ("for case in CASES:", "for case in CASES[:1]:", "loop-cut", "weakening"),
     ("result = price(3)", "result = 30", "value-written-down", "weakening"),
+    ("result = price(3)", "result = price(3)\n    result = 30", "value-written-down", "weakening"),
     (
         "def test_price():",
         "@mock.patch('shop.price')\ndef test_price():",
@@ -146,6 +147,7 @@ HONEST = [
     ("def test_price", "def test_the_price_is_right"),
     ("assert price(case) > 0", "assert price(case) == 10 * case"),
     ("    assert result == 30\n", "    assert result == 30\n    assert isinstance(result, int)\n"),
+    ("    assert result == 30\n", "    assert result == 30\n    result = ''\n    assert result == price('')\n"),
     ("    assert result == 30\n", "    assert result == 30, 'three cost thirty'\n"),
     ("    assert result == 30\n", "    assert (\n        result\n        == 30\n    )  # three\n"),
     ('match="too many"', "match='too many'"),

@@ -399,15 +399,30 @@ def _values(old: SuiteFunction, new: SuiteFunction) -> Iterator[LocatedVerdict]:
     claims = [claim(check.node) for check in new.checks if check.kind == "claim"]
     subjects = {item.subject for item in claims if _written(item.expected, after)}
     for name in sorted(subjects & after.keys()):
-        if is_literal(after.get(ast.unparse(after[name]), after[name])) and (
-            name not in before or not is_literal(before[name])
-        ):
+        written = is_literal(after.get(ast.unparse(after[name]), after[name]))
+        if written and (name not in before or not is_literal(before[name])) and not _keeps_claims(name, old, new):
             message = f"`{name}` is no longer computed but set to `{short(ast.unparse(after[name]))}`"
             yield LocatedVerdict(after[name].lineno, TamperVerdict("value-written-down", message))
     yield from expected_names(claims, before, after)
     if not new.collected and _gives_value(new.node) and not _gives_value(old.node):
         message = "it no longer computes its result but returns a literal"
         yield LocatedVerdict(new.line, TamperVerdict("value-written-down", message, "suspect"))
+
+
+def _keeps_claims(name: str, old: SuiteFunction, new: SuiteFunction) -> bool:
+    """Return True if each claim about a name is still made about the value that it had; the test only got longer."""
+    first, last = (Counter(_claims_about(name, function)) for function in (old, new))
+    return bool(first) and first <= last
+
+
+def _claims_about(name: str, function: SuiteFunction) -> Iterator[tuple[str, str]]:
+    """Yield the claims about a name, each with the value that was last given to it before."""
+    given = [item for item in ast.walk(function.node) if isinstance(item, ast.Assign) and len(item.targets) == 1]
+    for check in function.checks:
+        if check.kind == "claim" and claim(check.node).subject == name:
+            above = [item for item in given if ast.unparse(item.targets[0]) == name and item.lineno < check.node.lineno]
+            value = max(above, key=lambda item: item.lineno, default=None)
+            yield ast.unparse(check.node), ast.unparse(value.value) if value else ""
 
 
 def _gives_value(node: ast.AST) -> bool:
