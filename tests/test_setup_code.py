@@ -16,6 +16,7 @@ from reflectloop.engine.run.request import NullObserver
 from reflectloop.system import files
 from reflectloop.verification import protected, setup, setup_code
 from reflectloop.verification.result import ChangedFile
+from reflectloop.verification.strands import Strands
 from support import Repo
 from test_environment import TEST, Package
 
@@ -121,6 +122,10 @@ def test_runs_side_by_side_install_the_same_set_up_once(tmp_path: Path, monkeypa
         installed.append(tree)
         yield tree
 
+    def install(*_: Any) -> None:
+        with ground.strands.aside():  # as while a command runs
+            begun.wait(0.2)
+
     def store(_box: str, place: Path) -> None:
         (place / "files").mkdir(parents=True)
         files.write_atomic(place / "made.json", json.dumps([]))
@@ -128,20 +133,15 @@ def test_runs_side_by_side_install_the_same_set_up_once(tmp_path: Path, monkeypa
     ground: Any = SimpleNamespace(
         settings=SimpleNamespace(verify=SimpleNamespace(setup=(("make",),))),
         open=opened,
+        strands=Strands(width=2),
         trees=SimpleNamespace(store=None),
         layers=SimpleNamespace(refuse_damage=lambda _store: None),
     )
     monkeypatch.setattr(setup, "key", lambda *_, **__: "key")
-    monkeypatch.setattr(setup, "_install", lambda *_: begun.wait(0.2))
+    monkeypatch.setattr(setup, "_install", install)
     monkeypatch.setattr(setup, "_store", store)
-    made: list[object] = []
 
-    def make() -> None:
-        made.append(setup.made(ground, "tree", "base", tmp_path, tmp_path, NullObserver()))
+    def make() -> Any:
+        return setup.made(ground, "tree", "base", tmp_path, tmp_path, NullObserver())
 
-    threads = [threading.Thread(target=make) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert (made, installed) == ([{}, {}], ["base"])
+    assert (ground.strands.beside(make, make), installed) == (({}, {}), ["base"])

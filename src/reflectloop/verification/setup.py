@@ -63,7 +63,7 @@ def made(
     else:
         name = key(ground, tree, author=tree)
     store = memory / name
-    with _installing:  # runs side by side need the same set-up
+    with ground.strands.alone(_installing):  # runs side by side need the same set-up
         if not (store / _LISTING).exists():
             if store.exists():
                 files.remove_tree(store)

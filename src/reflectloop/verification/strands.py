@@ -68,6 +68,16 @@ class Strands:
             return part()
 
     @contextmanager
+    def alone(self, lock: threading.Lock) -> Iterator[None]:
+        """Hold a lock that another strand may hold while its commands run; who waits for it leaves it the turn."""
+        with self.aside():
+            lock.acquire()  # not by `with`: it is held when this strand has its turn again
+        try:
+            yield
+        finally:
+            lock.release()
+
+    @contextmanager
     def aside(self) -> Iterator[None]:
         """Let another strand have its turn while a command runs."""
         if not self.cancel:
