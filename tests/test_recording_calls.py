@@ -239,6 +239,10 @@ def half(x):
     '''
     return x // 2
 
+def peek():
+    with open(__file__.replace("pkg", "tests").replace("mod.py", "test_peek.py")) as stream:
+        return stream.read()
+
 if __name__ == "__main__":
     import sys
     print(half(int(sys.argv[1])))
@@ -322,6 +326,18 @@ def test_calls_in_the_programs_that_a_test_starts_are_recorded(tmp_path: Path) -
     assert {call["test"] for call in calls} == {"tests/test_programs.py::test_programs"}
     assert first["env"]["COLOUR"] == "red"
     assert first["argv"][1:] == ["6"]
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1")])
+def test_what_a_changed_source_reads_is_reported_in_workers_too(tmp_path: Path, workers: tuple[str, ...]) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_peek.py").write_text("from pkg import mod\n\ndef test_peek():\n    assert mod.peek()\n")
+    plugins = ("-p", "helper.recorder", "-p", "no:cacheprovider", "--import-mode=prepend", *workers)
+    record(tmp_path, "-m", "pytest", "-q", *plugins, "tests/test_peek.py")
+    files = (tmp_path / "helper" / "out").iterdir()
+    lines = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    assert [line["audit"] for line in lines if "audit" in line] == ["tests/test_peek.py"]
+    assert {folder for line in lines if "python" in line for folder in line["path"]} >= {"tests"}
 
 
 @pytest.mark.parametrize("runner", ["pytest", "unittest"])

@@ -108,7 +108,9 @@ class CallRecorder:
         self.quiet: set[int] = set()  # functions of which enough is recorded in the present test
         self.states_left = _MOST_STATES
         self.local = threading.local()
-        self.environ = dict(os.environ) if runner is None else runner
+        self.own_environ = dict(os.environ)
+        self.environ = self.own_environ if runner is None else runner
+        self.sources = settings.get("sources", settings["files"])
         self.argv, self.begun = [] if self.started else list(sys.argv), False
         self.out = os.path.join(_HERE, settings["out"])
         self.waiting = set(self.by_file)  # files that no import has been seen of
@@ -119,10 +121,23 @@ class CallRecorder:
     def begin_test(self, name: str) -> None:
         if not self.begun:  # the runner has set its arguments by now, and no test has changed them
             self.begun, self.argv = True, list(sys.argv)
+            self._run_tests()
         self.test = name
         self.quiet.clear()
         self.patches.follow()
         self._reach_loaded()
+
+    def _run_tests(self) -> None:
+        """Take the process for one that runs tests, such as a worker of the runner, if another one started it."""
+        if self.started:
+            self.started, self.environ = False, self.own_environ
+            self.watch_reads()
+            if self.pid:
+                self.write_start()
+
+    def watch_reads(self) -> None:
+        """Report what the changed sources read of the tests from now on."""
+        audit.ReadWatch(self.root, self.sources, lambda: self.test, self.write).start()
 
     # Called by the recorded functions -------------------------------------------------------------------------
 
@@ -478,9 +493,7 @@ def load() -> CallRecorder:
         return _load_in_program(settings)
     recorder = CallRecorder(settings)
     recorder.install()
-    audit.ReadWatch(
-        recorder.root, settings.get("sources", settings["files"]), lambda: recorder.test, recorder.write
-    ).start()
+    recorder.watch_reads()
     if recorder.functions:
         _record_programs()
     return recorder
