@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import os
+import pickle
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +14,7 @@ from typing import Any
 import pytest
 
 from probed_functions import observe, rules, side, spans
-from reflectloop.verification.probing import defaults, judging, neighbours, renaming, tables
+from reflectloop.verification.probing import defaults, inside, judging, neighbours, observations, renaming, tables
 from reflectloop.verification.probing.inside import plain_data
 from reflectloop.verification.probing.neighbours import CallInput
 from reflectloop.verification.probing.observations import AnswerPair, FunctionAnswer, FunctionInputs, Observation
@@ -579,3 +583,46 @@ def test_inputs_differ_in_one_entry_of_an_object_of_options_and_numbers_stay_abo
     assert {item.place for item in made} == {"1.width", "1.cut"}
     widths = [item.input.args[1]["width"] for item in made if item.place == "1.width"]
     assert min(widths) == 2
+
+
+# What a box wrote ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("where", ["value", "after", "told"])
+def test_an_answer_that_a_box_forged_runs_nothing_when_it_is_shown(
+    tmp_path: Path, where: str, *, wrapped: bool
+) -> None:
+    made = tmp_path / "made"
+    forged = [
+        {"made": "os:mkdir", "args": [str(made)], "kwargs": []},
+        {"history": {"made": "os:mkdir", "args": [str(made)], "kwargs": [], "calls": []}},
+        {"pickle": base64.b64encode(pickle.dumps(_Maker(str(made)))).decode(), "type": "x:Y"},
+        {"enum": "os:mkdir", "name": "x"},
+        {"path": "Path", "text": "x"},
+    ]
+    for value in forged:
+        other: Any = [value] if wrapped else value
+        outcome = {
+            where: [[other]] if where == "told" else other,
+            "value": {"undefined": True} if where == "told" else 1,
+        }
+        outcome = {where: other} if where == "value" else outcome
+        pair = AnswerPair(CallInput((1,), {}), FunctionAnswer({"value": 1, "after": 0}), FunctionAnswer(outcome))
+        assert observations.write_change(pair)
+    assert not made.exists()
+
+
+class _Maker:
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (self.path,)
+
+
+def test_only_programs_of_a_box_make_objects_of_written_values() -> None:
+    top = Path(inside.__file__).parents[1]
+    engine = [path for path in top.rglob("*.py") if path.parent.name != "inside"]
+    assert engine
+    assert [path.name for path in engine if re.search(r"plain_data\.(decode|made_by)\(", path.read_text())] == []

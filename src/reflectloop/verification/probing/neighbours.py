@@ -22,7 +22,6 @@ _CLASSES = (string.ascii_lowercase, string.ascii_uppercase, string.digits)
 _LARGEST = 2_000  # elements of a value that is still varied
 _CONTAINERS: dict[str, Callable[[Iterable[Any]], Any]] = {"tuple": tuple, "set": set, "frozenset": frozenset}
 _MOST_BITS = 14_000  # of a number that Python writes as digits
-_SAFE = ("int", "float", "bytes", "decimal", "date", "datetime", "timedelta")  # tags of the standard library's values
 GROWN = "grown"  # the family of inputs that are several times as large
 _GROWING, _ROUNDS, _MOST_GROWN_TESTS, _EACH_GROWN = ("joined", "larger"), 3, 4, 10
 NUMBERED = "numbered"  # the family of inputs with other numbers beside a larger argument; the group's number follows
@@ -92,8 +91,8 @@ def _read_tagged(tag: str, value: dict[str, Any]) -> Any:  # noqa: ANN401 - JSON
         return {_read(name): _read(item) for name, item in value["dict"]}
     if tag in _CONTAINERS:
         return _CONTAINERS[tag](_read(item) for item in value[tag])
-    if tag in _SAFE:
-        made = plain_data.decode(value)
+    if tag in plain_data.PLAIN:
+        made = plain_data.decode_plain(value)
         return _END if isinstance(made, int) and made.bit_length() > _MOST_BITS else made
     if tag == "made":
         return MadeValue(str(value["made"]), *read(value["args"], value["kwargs"]))

@@ -517,10 +517,8 @@ def _difference(first: Any, last: Any) -> tuple[Any, Any]:  # noqa: ANN401 - enc
 
 
 def _write_part(value: Any) -> str:  # noqa: ANN401 - encoded data
-    try:
-        return _short(repr(plain_data.decode(value)))
-    except (plain_data.NotPlainData, TypeError, ValueError, AttributeError):
-        return "an object"
+    read = neighbours.read([value], ()).args[0]
+    return "an object" if isinstance(read, neighbours.FixedValue) else _short(repr(read))
 
 
 def write_call(seen: Observation, given: CallInput) -> str:
@@ -555,15 +553,14 @@ def write_answer(answer: FunctionAnswer) -> str:
         return f"{outcome['raises']}"
     if "value" not in outcome:
         return "does not end" if "endless" in outcome else "no answer"
-    value = outcome["value"]
+    return _short(_write_result(outcome["value"]))
+
+
+def _write_result(value: Any) -> str:  # noqa: ANN401 - encoded data
+    """Return a result; nothing is made of it that has a class, since a box wrote it."""
     if isinstance(value, dict) and "undefined" in value:
         return "undefined"
-    try:
-        text = repr(plain_data.decode(value)) if "pickle" not in answer.text else "an object"
-    except plain_data.NotPlainData:
-        text = (
-            str(value.get("iterator") or value.get("of") or value.get("object") or value)
-            if isinstance(value, dict)
-            else "an object"
-        )
-    return _short(text)
+    read = neighbours.read([value], ()).args[0]
+    if not isinstance(read, neighbours.FixedValue):
+        return repr(read)
+    return next((str(value[name]) for name in ("iterator", "of", "object", "text") if value.get(name)), "an object")
