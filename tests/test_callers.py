@@ -11,7 +11,7 @@ from typing import Any
 from reflectloop.verification.probing import callers, changed, neighbours, second_inputs
 from reflectloop.verification.probing.callers import Caller
 from reflectloop.verification.probing.changed import ChangedFunction
-from reflectloop.verification.probing.inside import call_arguments, plain_data, recorder
+from reflectloop.verification.probing.inside import call_arguments, content, plain_data, recorder
 from reflectloop.verification.result import ChangedFile
 
 SOURCE = b"""class Reader:
@@ -95,8 +95,8 @@ class Locked:
 
 
 def test_an_object_that_cannot_be_copied_is_written_as_it_was_made(monkeypatch: Any) -> None:
-    made = call_arguments.MadeObjects()
-    monkeypatch.setattr(plain_data, "remembered", made.recipe)
+    made = call_arguments.MadeObjects(content.PlacesOfTest("", lambda _file: False))
+    monkeypatch.setattr(plain_data, "remembered", lambda value, _beside: made.recipe(value))
     value = Locked("some", times=3)
     made.remember(_FRAMES.pop())
     written = json.loads(json.dumps(plain_data.encode_argument(value)))

@@ -122,7 +122,7 @@ def test_a_call_that_ends_its_process_does_not_end_the_others(tmp_path: Path) ->
 def test_the_elements_of_a_generator_and_changed_arguments_are_part_of_the_answer(tmp_path: Path) -> None:
     lines = _answers(tmp_path, "def f(xs):\n    xs.append(1)\n    yield from xs\n", [5])
     assert lines[0]["outcome"]["value"] == {"iterator": [5, 1], "more": False}
-    assert lines[0]["outcome"]["after"][0] == [[5, 1]]
+    assert lines[0]["outcome"]["after"] == [[0, [5, 1]]]
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,7 @@ def test_the_calls_from_outside_that_made_an_object_are_recorded_and_make_it_aga
     assert [json.loads(text)["remade"] for text in done.stdout.splitlines()] == [True, True, False]
 
 
-def test_an_object_that_cannot_be_copied_is_not_recorded_without_what_it_holds(folder: Path) -> None:
+def test_an_object_that_cannot_be_copied_is_recorded_by_the_calls_that_made_it(folder: Path) -> None:
     line = SHELF.splitlines().index("    def take(self):") + 1
     settings = {"mark": "_k", "root": str(folder), "out": "out", "files": {"shelf.py": [["Shelf.take", line]]}}
     (folder / "helper" / "settings.json").write_text(json.dumps(settings))
@@ -169,7 +169,10 @@ def test_an_object_that_cannot_be_copied_is_not_recorded_without_what_it_holds(f
     command = [sys.executable, "-c", program + "helper.recorder.pytest_unconfigure()"]
     subprocess.run(command, cwd=folder, env={"PYTHONPATH": str(folder), "PATH": "/usr/bin:/bin"}, check=True)
     (out,) = (folder / "helper" / "out").iterdir()
-    assert not [text for text in out.read_text().splitlines() if "histories" in json.loads(text)]
+    (call,) = (line for line in map(json.loads, out.read_text().splitlines()) if "histories" in line)
+    (made,) = (value["history"] for value in call["args"])
+    assert [name for name, _, _ in made["calls"]] == ["put"]
+    assert [next(iter(value)) for value in made["calls"][0][1][1:]] == ["code"]
 
 
 @pytest.mark.usefixtures("without_probing")

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from reflectloop.verification.probing import neighbours, number_rows, renaming
 from reflectloop.verification.probing.histories import HistoryValue
-from reflectloop.verification.probing.inside import plain_data
-from reflectloop.verification.probing.neighbours import CallInput, NeighbourInput
+from reflectloop.verification.probing.inside import content, plain_data
+from reflectloop.verification.probing.neighbours import CallInput, FixedValue, NeighbourInput
 
 MOST_INPUTS = 80  # recorded inputs of one function
 _LONGEST, _LONGEST_OBJECT = 60, 160  # signs of a value that are shown
@@ -527,9 +527,20 @@ def write_call(seen: Observation, given: CallInput) -> str:
     if isinstance(first, HistoryValue) and first.name == f"{seen.function.file}:{seen.function.qualname}":
         return write_value(first, _LONGEST_OBJECT)  # a use of what the function returned
     args = [write_value(value) for value in given.args[1 if method else 0 :]]
-    args += [f"{name}={write_value(value)}" for name, value in given.kwargs.items()]
-    text = f"{seen.function.qualname.rpartition('.')[2]}({', '.join(args)})"
+    args += [f"{name}={write_value(value)}" for name, value in given.kwargs.items() if not content.is_surrounding(name)]
+    text = f"{seen.function.qualname.rpartition('.')[2]}({', '.join(args)}){_write_surroundings(given)}"
     return f"{write_value(first, _LONGEST_OBJECT)}.{text}" if method and isinstance(first, HistoryValue) else text
+
+
+def _write_surroundings(given: CallInput) -> str:
+    """Return what a call finds beside its arguments, without what cannot be shown."""
+    plain = {name: value for name, value in given.kwargs.items() if not isinstance(value, FixedValue)}
+    shown = [
+        f"{name} {write_value(value)}"
+        for name, value in plain.items()
+        if content.is_surrounding(name) and value is not None
+    ]
+    return f" with {', '.join(shown)}" if shown else ""
 
 
 def write_value(value: object, longest: int = _LONGEST) -> str:

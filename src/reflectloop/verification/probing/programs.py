@@ -206,7 +206,7 @@ def _reason(line: Mapping[str, Any]) -> str:
 
 def replay_job(calls: Sequence[RecordedCall], path: Sequence[str], groups: Mapping[str, str]) -> dict[str, Any]:
     """Return the job that repeats these calls; their ids are their places in the list."""
-    names = ("module", "qualname", "line", "args", "kwargs", "first", "argv", "env", "states")
+    names = ("module", "qualname", "line", "args", "kwargs", "first", "argv", "env", "states", "surroundings")
     listed = [
         {
             **{name: call.data[name] for name in names if name in call.data},

@@ -29,7 +29,8 @@ from reflectloop.verification.probing import (
 )
 from reflectloop.verification.probing.callers import Caller
 from reflectloop.verification.probing.changed import ChangedFunction
-from reflectloop.verification.probing.neighbours import CallInput
+from reflectloop.verification.probing.inside import content
+from reflectloop.verification.probing.neighbours import CallInput, FixedValue
 from reflectloop.verification.probing.observations import FunctionInputs, Job, Observation, Side
 from reflectloop.verification.probing.programs import RecordedCall, Recording
 from reflectloop.verification.protected import is_test
@@ -40,6 +41,8 @@ _MOST_FUNCTIONS = 12
 _MOST_LITERALS = 80  # values written in a file that are inputs of a new function
 _ALL_NEIGHBOURS = 640
 _LIMIT_S = 60.0
+_READS_ARGUMENTS = (b"argv", b"parse_args", b"ArgumentParser", b"click")
+_READS_INPUT = (b"stdin", b"input(")
 _PROSE = (".md", ".rst")
 
 
@@ -203,7 +206,7 @@ class NeighbourProbe:
                 source = self._source(function.path)
                 called = self._source_on_base(function.path) if self.on_base else source
                 literals = self._literals(source)[:_MOST_LITERALS] if function.is_new else ()
-                recorded = _recorded(function, group, self._defaults(called, function.line))
+                recorded = _recorded(function, group, self._defaults(called, function.line), source)
                 recorded = recorded._replace(outcomes=()) if self.on_base else recorded
                 recorded = recorded._replace(qualname=name, literals=literals, written=written, vocabulary=vocabulary)
                 recorded = recorded._replace(added=added)
@@ -227,7 +230,9 @@ class NeighbourProbe:
         name = function.qualname.rpartition(".")[2]
         base = changed.parse(self._source_on_base(function.path))
         defined = base.body if isinstance(base, ast.Module) else []
-        return name if any(isinstance(node, ast.FunctionDef) and node.name == name for node in defined) else ""
+        if any(isinstance(node, ast.FunctionDef) and node.name == name for node in defined):
+            return name
+        return function.qualname if "<locals>" in function.qualname else ""
 
     def _literals(self, source: bytes) -> tuple[object, ...]:
         return tables.literals(source)
@@ -331,7 +336,7 @@ def is_line(line: Mapping[str, Any], job: Job) -> bool:
 
 
 def _recorded(
-    function: ChangedFunction, calls: Sequence[RecordedCall], usual: defaults.ParameterDefaults
+    function: ChangedFunction, calls: Sequence[RecordedCall], usual: defaults.ParameterDefaults, source: bytes
 ) -> FunctionInputs:
     data = calls[0].data
     always = defaults.steady([call.data["args"] for call in calls])
@@ -339,21 +344,55 @@ def _recorded(
         function.path,
         str(data["module"]),
         function.qualname,
-        tuple(_input(call, usual, always) for call in calls),
+        tuple(_input(call, usual, always, source) for call in calls),
         str(data["first"]),
         tuple(call.outcome for call in calls),
     )
 
 
-def _input(call: RecordedCall, usual: defaults.ParameterDefaults, always: Sequence[Any]) -> CallInput:
-    """Return the arguments of a call; its objects by the calls that made them, if these were recorded."""
+def _input(call: RecordedCall, usual: defaults.ParameterDefaults, always: Sequence[Any], source: bytes) -> CallInput:
+    """Return the arguments of a call; its objects by the calls that made them, if these were recorded.
+
+    What it found beside its arguments has names as they have.
+    """
     args, kwargs = defaults.left_out(usual, call.data["args"], call.data["kwargs"], always)
     histories = call.data.get("histories")
     known: dict[str, Any] = histories if isinstance(histories, dict) else {}
     for place, value in enumerate(args):
         if isinstance(value, dict) and "pickle" in value and str(place) in known:
             args[place] = {**value, "history": known[str(place)]}
-    return neighbours.read(args, kwargs)
+    given = neighbours.read(args, kwargs)
+    return CallInput(given.args, {**given.kwargs, **_surroundings(call.data, source)})
+
+
+def _surroundings(data: Mapping[str, Any], source: bytes) -> dict[str, Any]:
+    """Return what a call found beside its arguments; what it does not seem to use is passed on as it was."""
+    argv, env, unused = data.get("argv"), data.get("env"), _names(data, "unused")
+    listed = [(name, value, value != "" and _is_read(name, source, unused)) for name, value in _pairs(data)]
+    if isinstance(argv, list):
+        listed.append((content.ARGV, argv[1:], any(word in source for word in _READS_ARGUMENTS)))
+    for name, value in env.items() if isinstance(env, dict) else ():
+        listed.append((f"{content.ENVIRONMENT}{name}", value, name.encode() in source))
+    read = neighbours.read([], [(name, value) for name, value, _ in listed]).kwargs
+    return {name: read[name] if is_read else FixedValue(json.dumps(value)) for name, value, is_read in listed}
+
+
+def _is_read(name: str, source: bytes, unused: Sequence[str]) -> bool:
+    if name == content.STDIN:
+        return any(word in source for word in _READS_INPUT)
+    return name.removeprefix(content.FILE) not in unused
+
+
+def _pairs(data: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    pairs = data.get("surroundings")
+    if not isinstance(pairs, list):
+        return []
+    return [(str(name), value) for name, value in pairs if content.is_surrounding(str(name))]
+
+
+def _names(data: Mapping[str, Any], key: str) -> list[str]:
+    names = data.get(key)
+    return [str(name) for name in names] if isinstance(names, list) else []
 
 
 def _module_at(path: str, other: str, module: str) -> str:

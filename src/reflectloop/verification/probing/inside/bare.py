@@ -20,6 +20,8 @@ import sys
 import time
 from typing import Any
 
+_PROGRAMS = ("content.py", "equality.py", "functions.py", "guard.py", "plain_data.py", "set_up_state.py")
+
 
 def main(path: str) -> None:
     """Do what a plan says."""
@@ -36,7 +38,7 @@ def main(path: str) -> None:
     os.makedirs(plan["programs"], exist_ok=True)
     programs = os.path.dirname(os.path.abspath(__file__))
     shutil.copyfile(os.path.join(programs, "replayer.py"), script)
-    for name in ("equality.py", "guard.py", "plain_data.py", "set_up_state.py"):
+    for name in _PROGRAMS:
         shutil.copyfile(os.path.join(programs, name), os.path.join(os.path.dirname(script), name))
     for number, way in enumerate(plan["ways"]):
         job = {**plan["job"], "top": plan["into"], "moved": way.get("moved") or {}}

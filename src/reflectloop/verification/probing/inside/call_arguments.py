@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-from . import plain_data
+from . import content, plain_data
 
 _MOST_PATHS, _MOST_FRAMES, _MOST_CALLERS = 12, 120, 20
 _MOST_MADE = 3000
@@ -31,11 +31,11 @@ class ArgumentReader:
     def __init__(self) -> None:
         self._defaults: dict[Any, list[dict[str, Any]]] = {}
 
-    def read(self, frame: Any) -> tuple[list[Any], list[tuple[str, Any]]]:
+    def read(self, frame: Any, *, with_defaults: bool = False) -> tuple[list[Any], list[tuple[str, Any]]]:
         """Return positional arguments and others; after a default that was left out, arguments have names."""
         code, names = frame.f_code, frame.f_locals
         count = code.co_argcount
-        known = self._known(code)
+        known = [] if with_defaults else self._known(code)
         positional = code.co_varnames[:count]
         at = count + code.co_kwonlyargcount
         rest: Any = ()
@@ -78,9 +78,11 @@ def _is_default(known: list[dict[str, Any]], name: str, value: Any) -> bool:
 class MadeObjects:
     """Remembers with which arguments objects were made, so that one that cannot be copied can be made again."""
 
-    def __init__(self) -> None:
+    def __init__(self, places: content.PlacesOfTest) -> None:
         self._made: dict[int, tuple[Any, Any]] = {}
+        self._surroundings: dict[int, dict[str, Any]] = {}  # what an object found when it was made and used
         self._reader = ArgumentReader()
+        self._places = places
 
     def remember(self, frame: Any) -> None:
         """Note the arguments of a constructor that begins."""
@@ -91,14 +93,18 @@ class MadeObjects:
         if own is not code or id(value) in self._made or len(self._made) >= _MOST_MADE:
             return
         try:
-            live, keywords = self._reader.read(frame)
-            budget = plain_data.ValueBudget()
-            args = [plain_data.encode_argument(item, budget) for item in live[1:]]
-            kwargs = [[name, plain_data.encode_argument(item, budget)] for name, item in keywords]
+            args, kwargs, beside = self._written(frame)
             name, made = id(value), {"made": plain_data.type_name(kind), "args": args, "kwargs": kwargs}
             self._made[name] = weakref.ref(value, lambda _gone: self._made.pop(name, None) and None), made
+            self._surroundings[name] = beside
         except Exception:  # noqa: BLE001 - a test must not notice
             pass
+
+    def _written(self, frame: Any) -> tuple[list[Any], list[Any], dict[str, Any]]:
+        """Return the arguments of a method's frame without the object, and what they refer to."""
+        live, keywords = self._reader.read(frame)
+        args, beside, budget = plain_data.encode_call(live[1:], self._places)
+        return args, [[name, plain_data.encode_argument(item, budget)] for name, item in keywords], beside.content
 
     def recipe(self, value: Any) -> Any:
         """Return how an object was made, or None."""
@@ -109,8 +115,9 @@ class MadeObjects:
 class ObjectHistories(MadeObjects):
     """Remembers the calls of methods from outside, by which an object became what it is."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, places: content.PlacesOfTest) -> None:
+        super().__init__(places)
+        self.frame: Any = None  # of the call whose arguments are written
         self._calls: dict[int, Any] = {}  # by the object's id: the object's record, its calls, the frame of the last
         self._codes: set[Any] = set()
         self._left = _MOST_NOTED
@@ -137,10 +144,8 @@ class ObjectHistories(MadeObjects):
         self._left -= 1
         history[1] = None  # in case that this call cannot be written
         if len(calls) < _LONGEST_HISTORY and self._left > 0:
-            live, keywords = self._reader.read(frame)
-            budget = plain_data.ValueBudget()
-            args = [plain_data.encode_argument(item, budget) for item in live[1:]]
-            kwargs = [[name, plain_data.encode_argument(item, budget)] for name, item in keywords]
+            args, kwargs, beside = self._written(frame)
+            self._surroundings[id(value)] = {**beside, **self._surroundings.get(id(value), {})}
             calls.append([frame.f_code.co_name, args, kwargs])
             history[1], history[2] = calls, (id(frame), frame.f_code)
 
@@ -153,6 +158,19 @@ class ObjectHistories(MadeObjects):
         if calls is None or record is not self._made.get(id(value)):
             return None
         return dict(made, calls=list(calls[:-1] if calls and self._runs(last, frame) else calls))
+
+    def surroundings(self, value: Any) -> dict[str, Any]:
+        """Return what an object found when it was made and used, which it may refer to."""
+        return self._surroundings.get(id(value), {}) if self.recipe(value) is not None else {}
+
+    def remembered(self, value: Any, beside: content.CallSurroundings | None) -> Any:
+        """Return how an object was made that cannot be copied, or None; add what it found then."""
+        made = self.history(value, self.frame) if self.frame is not None else self.recipe(value)
+        if made is None:
+            return None
+        if beside is not None:
+            beside.content.update(self.surroundings(value))
+        return {"history": made} if made.get("calls") else {key: made[key] for key in ("made", "args", "kwargs")}
 
     def _is_inner(self, frame: Any) -> bool:
         return any(above.f_code in self._codes for above in _frames_above(frame))

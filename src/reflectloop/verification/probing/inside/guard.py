@@ -41,6 +41,9 @@ _STOPPED = (
     "webbrowser.",
     "pty.",
 )
+_PATHS = {"open": 1, "os.mkdir": 1, "os.remove": 1, "os.rmdir": 1, "os.truncate": 1, "os.chmod": 1, "os.rename": 2}
+_PATHS.update({"tempfile.mkstemp": 1, "tempfile.mkdtemp": 1, "shutil.rmtree": 1, "shutil.copyfile": 2})
+_PATHS.update({"shutil.move": 2, "shutil.copymode": 2, "shutil.copystat": 2, "shutil.copytree": 2})
 _HARMLESS = ("socket.gethostname", "socket.__new__", "urllib.parse")
 _MEMORY = 3 << 30
 
@@ -56,9 +59,10 @@ class OutsideEffect(BaseException):
 class Guard:
     """Stops calls that reach outside, while one runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, holds: Callable[[str], bool] = lambda _path: False) -> None:
         self.active = False
         self.stopped = ""
+        self.holds = holds  # says whether a path is one of the files that were made for the call
         sys.addaudithook(self._audit)
 
     def _audit(self, event: str, args: tuple[Any, ...]) -> None:
@@ -69,9 +73,19 @@ class Guard:
             why = _writes(args)
         elif event.startswith(_STOPPED) and not event.startswith(_HARMLESS):
             why = "uses " + event
-        if why:
+        if why and not self._is_inside(event, args):
             self.stopped = self.stopped or why
             raise OutsideEffect(why)
+
+    def _is_inside(self, event: str, args: tuple[Any, ...]) -> bool:
+        """Return True if all paths that an event names are among the files that were made for the call."""
+        paths = args[: _PATHS.get(event, 0)]
+        if not paths or not all(isinstance(path, (str, bytes, os.PathLike)) for path in paths):
+            return False
+        names = [os.fsdecode(path) for path in paths]
+        if event.startswith("os.") and type(args[-1]) is int and args[-1] >= 0 and not all(map(os.path.isabs, names)):
+            return False  # relative to a folder that is open
+        return all(map(self.holds, names))
 
     def run(self, work: Callable[[], None], limit_s: float) -> BaseException | None:
         """Do the work and return what it raised."""

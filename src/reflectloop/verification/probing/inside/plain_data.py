@@ -21,6 +21,8 @@ calls positional arguments became what they are. OUTCOME is {"value": VALUE},
     {"datetime": "iso", "fold": 0} {"date": "iso"} {"time": "iso"} {"timedelta": [days, seconds, microseconds]}
     {"path": "PurePosixPath", "text": "a/b"} {"uuid": "..."} {"enum": "pkg.mod:Color", "name": "RED"}
     {"match": [PATTERN, FLAGS, TEXT, POS, ENDPOS, START, END]}    a match of a regular expression
+    {"file": ...} {"folder": ...} {"reader": ...} {"database": ...} an argument that refers to content: see `content.py`
+    {"code": ...} {"inner": ...} {"wrapped": ...} {"partial": ...}  one that is a function: see `functions.py`
     {"pickle": "base64", "type": "pkg.mod:Cls"}                   an argument that is an object of another type
     {"made": "pkg.mod:Cls", "args": [...], "kwargs": [...]}       one that cannot be pickled, by how it was made
     {"history": {"made", "args", "kwargs", "calls": [[METHOD, [VALUE, ...], [[NAME, VALUE], ...]], ...]}}
@@ -50,6 +52,12 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
+if __package__:
+    from . import content, functions
+else:
+    import content  # type: ignore[import-not-found,no-redef]
+    import functions  # type: ignore[import-not-found,no-redef]
+
 LARGEST = 16 << 10  # characters of the JSON text of one call's arguments or of its outcome
 DEEPEST = 40
 MOST_DRAINED = 500
@@ -57,7 +65,8 @@ _MOST_TURNS = 1000  # times that a coroutine gives way to others
 _ITERATOR_MODULES = ("builtins", "itertools", "_collections")
 _SMALL = 1 << 63
 _LARGEST_COUNT = 1 << 40
-remembered: Callable[[Any], Any] | None = None  # tells how an object was made that cannot be pickled
+# Tells how an object was made that cannot be pickled, and notes what it found then.
+remembered: Callable[[Any, Any], Any] | None = None
 PLAIN = ("int", "float", "bytes", "decimal", "date", "datetime", "timedelta")  # tags without code of a project
 _PATHS = ("PosixPath", "WindowsPath", "PurePosixPath", "PureWindowsPath")
 
@@ -71,6 +80,7 @@ class ValueBudget:
 
     def __init__(self, largest: int = LARGEST) -> None:
         self.left = largest
+        self.surroundings: Any = None  # a `content.CallSurroundings` that takes what arguments only refer to
 
     def take(self, size: int) -> None:
         self.left -= size
@@ -94,6 +104,13 @@ def exception_text(fault: BaseException | None, longest: int = 2000) -> str:
 def described_exception(fault: BaseException | None) -> dict[str, Any]:
     """Return an exception as an outcome."""
     return {"raises": type_name(type(fault)).replace("builtins:", ""), "text": exception_text(fault)}
+
+
+def encode_call(args: Any, folders: Any) -> tuple[list[Any], content.CallSurroundings, ValueBudget]:
+    """Return arguments as JSON, with what they refer to, and the room that is left."""
+    budget = ValueBudget()
+    budget.surroundings = content.CallSurroundings(folders, lambda value: _encode(value, budget, 1, _pickled))
+    return [encode_argument(value, budget) for value in args], budget.surroundings, budget
 
 
 def encode_argument(value: Any, budget: ValueBudget | None = None) -> Any:
@@ -183,7 +200,7 @@ def _encode(value: Any, budget: ValueBudget, depth: int, other: Any) -> Any:  # 
         return value if -_SMALL < value < _SMALL else {"int": hex(value)}
     if kind is str:
         budget.take(len(value))
-        return value
+        return (budget.surroundings.path(value, "str") if budget.surroundings else None) or value
     if kind in (list, tuple, set, frozenset):
         return _encode_items(value, kind, budget, depth, other)
     if kind is dict:
@@ -194,6 +211,8 @@ def _encode(value: Any, budget: ValueBudget, depth: int, other: Any) -> Any:  # 
     writer = _WRITERS.get(kind)
     if writer is not None:
         out = writer(value)
+        if budget.surroundings and "path" in out:
+            out = budget.surroundings.path(out["text"], out["path"]) or out
         budget.take(len(json.dumps(out)))
         return out
     if kind is slice:
@@ -202,7 +221,19 @@ def _encode(value: Any, budget: ValueBudget, depth: int, other: Any) -> Any:  # 
         name = value.__dict__.get("_name_")
         if isinstance(name, str) and kind.__members__.get(name) is value:
             return {"enum": type_name(kind), "name": name}
-    return other(value, budget, depth)
+    out = _referred(value, budget) if budget.surroundings else None
+    return other(value, budget, depth) if out is None else out
+
+
+def _referred(value: Any, budget: ValueBudget) -> Any:
+    """Return a stream, a connection or a function as JSON; None for other values."""
+    try:
+        out = budget.surroundings.value(value)
+    except functions.NotWritten as fault:
+        raise NotPlainData(str(fault)) from fault
+    if out is not None:
+        budget.take(len(json.dumps(out)))
+    return out
 
 
 def _encode_items(value: Any, kind: Any, budget: ValueBudget, depth: int, other: Any) -> Any:
@@ -296,7 +327,7 @@ def _pickled(value: Any, budget: ValueBudget, depth: int) -> Any:  # noqa: ARG00
     except NotPlainData:
         raise
     except Exception as fault:  # noqa: BLE001 - pickling runs code of the value
-        made = remembered(value) if remembered is not None else None
+        made = remembered(value, budget.surroundings) if remembered is not None else None
         if made is None:
             raise NotPlainData("cannot be copied: " + type_name(type(value))) from fault
         budget.take(len(json.dumps(made)))
@@ -346,6 +377,10 @@ def _described(value: Any, budget: ValueBudget, depth: int) -> Any:
     stream = _standard_stream(value)
     if stream:
         return {"stream": stream}
+    held = content.describe(value)
+    if held is not None:
+        inner = [[name, _encode(item, budget, depth + 1, _described)] for name, item in held[1].items()]
+        return {"object": held[0], "fields": inner}
     out: dict[str, Any] = {"object": type_name(type(value))}
     if isinstance(value, BaseException) and issubclass(type(value), BaseException):
         out["of"] = _encode(list(BaseException.args.__get__(value)), budget, depth + 1, _described)  # type: ignore[attr-defined]
@@ -463,6 +498,12 @@ def made_by(history: Any) -> Any:
     return out
 
 
+def _place() -> content.CallPlace:
+    if content.place is None:
+        raise NotPlainData("no call is repeated here")
+    return content.place
+
+
 def _read_datetime(value: Any) -> Any:
     return dt.datetime.fromisoformat(value["datetime"]).replace(fold=value["fold"])
 
@@ -492,5 +533,16 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "enum": lambda value: _find_class(value["enum"]).__members__[value["name"]],
     "made": _make,
     "history": lambda value: made_by(value["history"]),
+    "file": lambda value: _place().read_path(value),
+    "folder": lambda value: _place().read_path(value),
+    "reader": lambda value: _place().read_stream(value),
+    "database": content.read_database,
+    "code": lambda value: _place().remember(functions.read_code(value, decode)),
+    "inner": lambda value: _place().remember(functions.read_inner(value, decode)),
+    "method": lambda value: _place().remember(getattr(decode(value["of"]), value["method"])),
+    "wrapped": functions.read_wrapped,
+    "partial": lambda value: functions.read_partial(value, decode),
+    "module": lambda value: importlib.import_module(value["module"]),
+    "itself": lambda _value: functions.InnerFunction,
     "pickle": lambda value: pickle.loads(base64.b64decode(value["pickle"])),  # noqa: S301 - made and read in the box
 }

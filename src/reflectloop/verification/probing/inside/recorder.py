@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import atexit
 import builtins
+import contextlib
 import importlib.machinery
 import json
 import os
@@ -18,7 +19,7 @@ import threading
 import time
 from typing import Any
 
-from . import audit, call_arguments, plain_data, set_up_state
+from . import audit, call_arguments, content, functions, plain_data, set_up_state
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _MOST_CALLS, _MOST_OF_A_TEST, _MOST_NESTED = 200, 25, 60  # recorded calls of one function
@@ -93,7 +94,9 @@ class CallRecorder:
         for file, begins in settings.get("makers", {}).items():
             path = os.path.realpath(os.path.join(self.root, file))
             self.by_file[path], self.makers[path] = {}, set(begins)
-        self.made = call_arguments.ObjectHistories()
+        self.folders = content.PlacesOfTest(self.root, self._is_own_source)
+        self.stdin = sys.stdin
+        self.made = call_arguments.ObjectHistories(self.folders)
         self.arguments = call_arguments.ArgumentReader()
         self.stack = call_arguments.StackReader(self.root)
         for file, places in settings["files"].items():
@@ -103,7 +106,7 @@ class CallRecorder:
                 self.functions.append(RecordedFunction(file, qualname, line))
         self.test = ""
         self.patches = set_up_state.PatchCounter()
-        self.watch = set_up_state.FileWatch(self.root)
+        self.watch = set_up_state.FileWatch(self.folders.name_of)
         self.open = self.watch.open_calls
         self.quiet: set[int] = set()  # functions of which enough is recorded in the present test
         self.states_left = _MOST_STATES
@@ -123,6 +126,8 @@ class CallRecorder:
             self.begun, self.argv = True, list(sys.argv)
             self._run_tests()
         self.test = name
+        self.folders.forget()
+        self.stdin = sys.stdin
         self.quiet.clear()
         self.patches.follow()
         self._reach_loaded()
@@ -201,7 +206,7 @@ class CallRecorder:
             self.quiet.add(index)
             return None
         function.count_try(self.test)
-        self.local.busy = True
+        self.local.busy = self.watch.busy = True
         try:
             return self._begun(function, frame)
         except plain_data.NotPlainData as fault:
@@ -211,7 +216,7 @@ class CallRecorder:
         except Exception as fault:  # noqa: BLE001 - a test must not notice
             function.reasons[type(fault).__name__] = 1
         finally:
-            self.local.busy = False
+            self.local.busy = self.watch.busy = False
         return None
 
     # One call -------------------------------------------------------------------------------------------------
@@ -221,17 +226,26 @@ class CallRecorder:
         if nested and function.nested >= _MOST_NESTED:
             return None
         code = frame.f_code
-        live, keywords = self.arguments.read(frame)
-        budget = plain_data.ValueBudget()
-        args = [plain_data.encode_argument(value, budget) for value in live]
+        live, keywords = self.arguments.read(frame, with_defaults=_is_inner(function))
+        self.made.frame = frame
+        args, beside, budget = plain_data.encode_call(live, self.folders)
         kwargs = [[name, plain_data.encode_argument(value, budget)] for name, value in keywords]
-        key = json.dumps([args, kwargs])
+        first = code.co_varnames[0] if code.co_argcount and "." in function.qualname else ""
+        objects = [place for place, value in enumerate(args) if isinstance(value, dict) and "pickle" in value]
+        histories = {str(place): self.made.history(live[place], frame) for place in objects}
+        self._look_around(function, frame, beside)
+        for place in objects:
+            known = self.made.surroundings(live[place]) if histories[str(place)] is not None else {}
+            if known:  # the object names a file or holds a stream, which it finds elsewhere when it is made again
+                args[place] = {"history": histories.pop(str(place))}
+                beside.content.update(known)
+        surroundings: list[list[Any]] = [[name, value] for name, value in beside.content.items()]
+        names = [name[len(content.FILE) :] for name in beside.content if name.startswith(content.FILE)]
+        key = json.dumps([args, kwargs, surroundings])
+        budget.take(len(key) // 2)
         if key in function.seen:
             return None
         function.seen.add(key)
-        first = code.co_varnames[0] if code.co_argcount else ""
-        objects = [place for place, value in enumerate(args) if isinstance(value, dict) and "pickle" in value]
-        histories = {str(place): self.made.history(live[place], frame) for place in objects}
         return {
             "function": function,
             "is_nested": nested,
@@ -244,14 +258,35 @@ class CallRecorder:
             "test": self.test,
             "args": args,
             "kwargs": kwargs,
-            "first": first if first in ("self", "cls") and "." in function.qualname else "",
+            "surroundings": surroundings,
+            "named": names,
+            "unused": list(names),
+            "before": _after(live) if surroundings else args,
+            "first": first if first in ("self", "cls") and not _is_inner(function) else "",
             "nested": nested,
             "histories": {place: made for place, made in histories.items() if made is not None},
-            **self._surroundings(),
+            **self._settings(),
             **self._set_up(),
         }
 
-    def _surroundings(self) -> dict[str, Any]:
+    def _look_around(self, function: RecordedFunction, frame: Any, beside: content.CallSurroundings) -> None:
+        """Add what a call finds beside its arguments."""
+        beside.working_folder()
+        beside.standard_input(self.stdin)
+        if "<locals>" in function.qualname:
+            for name in frame.f_code.co_freevars:
+                with contextlib.suppress(plain_data.NotPlainData, KeyError):
+                    value = frame.f_locals[name]
+                    written = functions.encode_variable(value, frame.f_code, beside.encode)
+                    beside.content[content.VARIABLE + name] = written
+
+    def _is_own_source(self, file: str) -> bool:
+        """Return True for a file of the project that is no test."""
+        path = os.path.realpath(file)
+        is_inside = path.startswith(self.root + os.sep) and os.path.isfile(path)
+        return is_inside and not set_up_state.OTHERS.search(path[len(self.root) :])
+
+    def _settings(self) -> dict[str, Any]:
         """Return what the test itself set: arguments of the program, folder, variables."""
         out: dict[str, Any] = {}
         if sys.argv != self.argv:
@@ -278,14 +313,15 @@ class CallRecorder:
         return out
 
     def _finish(self, record: dict[str, Any], outcome: Any) -> None:
-        self.local.busy = True
+        self.local.busy = self.watch.busy = True
         try:
             record["ms"] = round((time.perf_counter() - record.pop("began")) * 1000, 3)
             function, nested, live = record.pop("function"), record.pop("is_nested"), record.pop("live")
-            record["outcome"] = outcome()
-            after = _after(live)
-            if after is not None and not plain_data.same(after, record["args"]):
-                record["after"] = [plain_data.describe(value) for value in live]
+            record.pop("named")
+            record["outcome"] = self._placed(outcome())
+            before, after = record.pop("before"), _after(live)
+            if before is not None and after is not None and not plain_data.same(after, before):
+                record["after"] = self._placed([plain_data.describe(value) for value in live])
             if function.calls >= _MOST_CALLS:
                 return
             function.calls += 1
@@ -296,7 +332,11 @@ class CallRecorder:
             record.clear()
             self.functions[0].reasons["recording failed: " + type(fault).__name__] = 1
         finally:
-            self.local.busy = False
+            self.local.busy = self.watch.busy = False
+
+    def _placed(self, written: Any) -> Any:
+        """Return JSON in which the folders of the test have the names that they have when the call is repeated."""
+        return json.loads(self.folders.without(json.dumps(written))) if self.folders.numbers else written
 
     def write(self, record: dict[str, Any]) -> None:
         """Append one line at once, so that nothing is lost if the process is ended."""
@@ -362,8 +402,7 @@ class CallRecorder:
 
         loader.get_code = get_code  # type: ignore[assignment,method-assign]
         self._reach_loaded()
-        if self.makers:  # an object without what its methods did to it is another one, and no call to repeat
-            plain_data.remembered = self.made.recipe
+        plain_data.remembered = self.made.remembered
 
     def _reach_loaded(self) -> None:
         """Give functions other code whose file was imported another way.
@@ -384,6 +423,10 @@ class CallRecorder:
                 call_arguments.replace_code(module, code)
             except (OSError, SyntaxError, ValueError, RecursionError):
                 pass
+
+
+def _is_inner(function: RecordedFunction) -> bool:
+    return function.qualname.rpartition(".")[0].endswith("<locals>")
 
 
 def _module_name(names: dict[str, Any]) -> str:

@@ -35,10 +35,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 if __package__:
-    from . import equality, guard, plain_data, set_up_state
+    from . import content, equality, functions, guard, plain_data, set_up_state
 else:
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    import content  # type: ignore[import-not-found,no-redef]
     import equality  # type: ignore[import-not-found,no-redef]
+    import functions  # type: ignore[import-not-found,no-redef]
     import guard  # type: ignore[import-not-found,no-redef]
     import plain_data  # type: ignore[import-not-found,no-redef]
     import set_up_state  # type: ignore[import-not-found,no-redef]
@@ -62,7 +64,8 @@ class CallReplayer:
         self.descriptor = os.open(job["out"], os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self.environ = dict(os.environ)
         self.argv = list(sys.argv)
-        self.guard = guard.Guard()
+        self.place = content.place = content.CallPlace()
+        self.guard = guard.Guard(self.place.holds)
 
     def run(self, group: str | None = None) -> None:
         for call in self.job["calls"]:
@@ -122,6 +125,7 @@ class CallReplayer:
 
     def _once(self, call: dict[str, Any], which: str) -> dict[str, Any] | None:
         try:
+            self.place.lay(_content(call))
             self._set_surroundings(call)
             module = importlib.import_module(call["module"])
             if self.clock:
@@ -129,7 +133,7 @@ class CallReplayer:
             args = [plain_data.decode(value) for value in call["args"]]
             kwargs = {name: plain_data.decode(value) for name, value in call["kwargs"]}
             target = _target(module, call, args, which)
-        except plain_data.NotPlainData as fault:
+        except (plain_data.NotPlainData, functions.NotWritten) as fault:
             return {"outcome": {"left_out": str(fault)[:300]}} if which == "raw" else None
         except BaseException as fault:  # noqa: BLE001 - importing runs code of the project
             return {"outcome": {"left_out": "cannot be imported: %s: %s" % (type(fault).__name__, fault)}}
@@ -140,7 +144,8 @@ class CallReplayer:
         self._set_surroundings(call)
         try:
             states = set_up_state.states(os.path.realpath(self.job["top"])) if call.get("states") else None
-            return {**self._result(target, args, kwargs), **({"states": states} if states is not None else {})}
+            result = {**self._result(target, args, kwargs), **({"states": states} if states is not None else {})}
+            return json.loads(self.place.without(json.dumps(result))) if self.place.is_laid else result
         finally:
             self._restore_surroundings()
 
@@ -191,7 +196,8 @@ class CallReplayer:
         return faults[0]
 
     def _set_surroundings(self, call: dict[str, Any]) -> None:
-        """Set what the test had set: variables, and the arguments of the program."""
+        """Set what the test had set: files, variables, and the arguments of the program."""
+        self.place.enter()
         if call.get("argv"):
             sys.argv[:] = call["argv"]
         for name, value in (call.get("env") or {}).items():
@@ -201,6 +207,7 @@ class CallReplayer:
                 os.environ[name] = value
 
     def _restore_surroundings(self) -> None:
+        self.place.end()
         sys.argv[:] = self.argv
         if dict(os.environ) != self.environ:
             os.environ.clear()
@@ -216,6 +223,8 @@ class PreparedCall:
 
     @classmethod
     def of(cls, call: dict[str, Any]) -> PreparedCall | None:
+        if call.get("surroundings"):
+            return None
         try:
             args = [plain_data.decode(value) for value in call["args"]]
             target = _target(importlib.import_module(call["module"]), call, args, "raw")
@@ -241,6 +250,12 @@ class PreparedCall:
     def _decoded(self) -> tuple[list[Any], dict[str, Any]]:
         args = [plain_data.decode(value) for value in self.call["args"]]
         return args, {name: plain_data.decode(value) for name, value in self.call["kwargs"]}
+
+
+def _content(call: dict[str, Any]) -> dict[str, Any]:
+    """Return what a call finds beside its arguments, without the variables of the function around it."""
+    beside = [item for item in call.get("surroundings", ()) if not item[0].startswith(content.VARIABLE)]
+    return {name: plain_data.decode(value) for name, value in beside}
 
 
 def _written(args: list[Any]) -> list[Any] | None:
@@ -279,6 +294,9 @@ def _finished(value: Any) -> tuple[Any, Any]:
 
 def _target(module: Any, call: dict[str, Any], args: list[Any], which: str) -> Any:
     """Return what to call with the recorded arguments, or None."""
+    inner = _inner_target(module, call) if which == "raw" and "<locals>" in call["qualname"] else None
+    if inner is not None:
+        return inner
     parts = call["qualname"].split("#")[0].split(".")
     holder, static = module, module
     for part in parts:
@@ -292,6 +310,17 @@ def _target(module: Any, call: dict[str, Any], args: list[Any], which: str) -> A
     if static is raw or (isinstance(static, (staticmethod, classmethod)) and static.__func__ is raw):
         return None
     return _public(static, holder, parts[-1], call["first"], args)
+
+
+def _inner_target(module: Any, call: dict[str, Any]) -> Any:
+    """Return a function inside another one, with the variables that it had in the test."""
+    start = len(content.VARIABLE)
+    beside = [item for item in call.get("surroundings", ()) if item[0].startswith(content.VARIABLE)]
+    variables = {name[start:]: plain_data.decode(value) for name, value in beside}
+    try:
+        return functions.InnerFunction(module, call["qualname"]).made(variables)
+    except (LookupError, functions.NotWritten):
+        return None
 
 
 def _unnamed(module: Any, name: str, line: int | None) -> Any:

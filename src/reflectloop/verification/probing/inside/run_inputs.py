@@ -30,7 +30,7 @@ if not __package__:  # started as a program
     __package__ = os.path.basename(_here)  # noqa: A001
     importlib.import_module(__package__)
 
-from . import equality, plain_data  # noqa: E402 - after the package is known
+from . import content, equality, functions, plain_data  # noqa: E402 - after the package is known
 from .guard import Guard, StillClock, limit_memory  # noqa: E402
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
@@ -196,8 +196,10 @@ def load(root: str, file: str, module: str) -> Any:
     return loaded
 
 
-def find(module: Any, qualname: str, first: str) -> Callable[..., Any]:
+def find(module: Any, qualname: str, first: str) -> Any:
     """Return a function by its name; it takes all arguments that were recorded."""
+    if "<locals>" in qualname:
+        return functions.InnerFunction(module, qualname)
     value, owner = module, module
     for part in qualname.split("."):
         owner, value = value, getattr(value, part)
@@ -206,7 +208,7 @@ def find(module: Any, qualname: str, first: str) -> Callable[..., Any]:
         return raw.fget
     if first == "cls":
         return lambda _cls, *args, **kwargs: value(*args, **kwargs)
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 class PrintedText:
@@ -237,18 +239,34 @@ def _drawn(value: Any) -> tuple[Any, dict[str, Any]]:
 def answer(
     function: Callable[..., Any], given: dict[str, Any], steps: StepCounter, guard: Guard, most: int
 ) -> dict[str, Any]:
-    """Call a function and return its outcome as JSON."""
-    guard.active = True  # an object that is made again runs code of the project
+    """Call a function where it finds what its test had, and return its outcome as JSON."""
+    place = content.place = content.place or content.CallPlace()
+    beside = [[name, value] for name, value in given["kwargs"] if content.is_surrounding(name)]
+    named = [pair for pair in given["kwargs"] if pair not in beside]
     try:
-        args = [plain_data.decode(value) for value in given["args"]]
-        kwargs = {name: plain_data.decode(value) for name, value in given["kwargs"]}
-    except plain_data.NotPlainData as fault:
-        return {"outcome": {"stopped": guard.stopped or _text_of(fault)}}
+        place.lay({name: plain_data.decode(value) for name, value in beside if not name.startswith(content.VARIABLE)})
+        place.enter()
+        variables = [
+            [name[len(content.VARIABLE) :], value] for name, value in beside if name.startswith(content.VARIABLE)
+        ]
+        line = _answer(function, {**given, "kwargs": named, "variables": variables}, steps, guard, most)
+        files = place.changes()
+        if files and "stopped" not in line["outcome"] and "endless" not in line["outcome"]:
+            line["outcome"]["files"] = files
+        return json.loads(place.without(json.dumps(line))) if place.is_laid else line
+    except (OSError, plain_data.NotPlainData, functions.NotWritten) as fault:
+        return {"outcome": {"stopped": _text_of(fault)}}
     finally:
-        guard.active = False
+        place.end()
+
+
+def _answer(function: Any, given: dict[str, Any], steps: StepCounter, guard: Guard, most: int) -> dict[str, Any]:
+    args, kwargs, variables = _decoded(given, guard)
+    if isinstance(function, functions.InnerFunction):
+        function = function.made(variables)
     if not _takes(function, args, kwargs):
         return {"outcome": {"stopped": "does not take these arguments"}}
-    before = plain_data.describe([args, kwargs])
+    before = plain_data.describe(_held(function, args, kwargs, variables))
     value: Any = None
     outcome: dict[str, Any] = {}
     guard.active = True
@@ -271,11 +289,11 @@ def answer(
     if guard.stopped or steps.over:  # also if the project's code caught it
         outcome = {"stopped": guard.stopped} if guard.stopped else {"endless": True}
     outcome = outcome or {"value": plain_data.describe(value)}
-    after = plain_data.describe([args, kwargs])
+    after = plain_data.describe(_held(function, args, kwargs, variables))
     if "stopped" not in outcome and "endless" not in outcome:
         new: list[Any] = []
-        after = _without_new(before, after, new)
-        outcome.update({"after": after} if _written(after) != _written(before) else {})  # with the order of dicts
+        changed = _changed(before, _without_new(before, after, new))
+        outcome.update({"after": changed} if changed else {})
         outcome.update({"new": {"object": "", "fields": new}} if new else {})
         outcome.update({"printed": shown} if shown else {})
     line = {"outcome": outcome, "steps": steps.count, "reached": steps.reached(), "meets": steps.meets}
@@ -284,6 +302,37 @@ def answer(
     if given.get("own"):
         line["remade"] = _is_remade(given["args"], guard)
     return line
+
+
+def _decoded(given: dict[str, Any], guard: Guard) -> tuple[list[Any], dict[str, Any], dict[str, Any]]:
+    guard.active = True  # an object that is made again runs code of the project
+    try:
+        args = [plain_data.decode(value) for value in given["args"]]
+        kwargs = {name: plain_data.decode(value) for name, value in given["kwargs"]}
+        return args, kwargs, {name: plain_data.decode(value) for name, value in given["variables"]}
+    except plain_data.NotPlainData as fault:
+        raise plain_data.NotPlainData(guard.stopped or _text_of(fault)) from fault
+    finally:
+        guard.active = False
+
+
+def _held(function: Any, args: Any, kwargs: Any, variables: dict[str, Any]) -> list[Any]:
+    """Return all that a call may change: its arguments, and the variables of the functions around it as they are."""
+    if not variables:
+        return [args, kwargs]
+    now = dict(functions.variables_of(function))
+    return [args, kwargs, {name: now[name] for name in variables if now.get(name) is not function and name in now}]
+
+
+def _changed(before: Any, after: Any) -> Any:
+    """Return the arguments and variables that a call changed, by their places and names; with the order of dicts."""
+    if not isinstance(before, list) or not isinstance(after, list):
+        return after if _written(before) != _written(after) else []  # too large to be compared one by one
+    known, now = (
+        [*enumerate(side[0]), *(pair for part in side[1:] for pair in part["dict"])] for side in (before, after)
+    )
+    same = [_written(value) for _, value in known]
+    return [[name, value] for at, (name, value) in enumerate(now) if at >= len(same) or _written(value) != same[at]]
 
 
 def _without_new(before: Any, after: Any, new: list[Any]) -> Any:
@@ -429,7 +478,8 @@ def run(job: dict[str, Any], emit: Callable[[dict[str, Any]], None]) -> None:
     """Run all inputs of all functions."""
     roots = [os.path.abspath(root) for root in job["roots"]]
     changed = {os.path.realpath(os.path.join(roots[0], file)): spans for file, spans in job["changed"].items()}
-    steps, guard = StepCounter(roots[0], changed), Guard()
+    content.place = content.CallPlace()
+    steps, guard = StepCounter(roots[0], changed), Guard(content.place.holds)
     sys.path[:0] = roots
     sys.dont_write_bytecode = True
     if job.get("now"):

@@ -16,6 +16,7 @@ import os
 import re
 import sys
 import types
+from collections.abc import Callable
 from typing import Any
 
 if __package__:
@@ -31,7 +32,7 @@ _PLAIN = (int, float, str, bytes, bool, type(None))
 _SIZED = (list, dict, set, collections.deque, bytearray)
 _MEMBER = types.MemberDescriptorType
 _INSIDE = ("__dict__", "__self__", "__defaults__", "__kwdefaults__", "cell_contents")
-_OTHERS = re.compile(r"/(tests?|site-packages)/|/(test_[^/]*|[^/]*_tests?|conftest|tests?)\.py$")
+OTHERS = re.compile(r"/(tests?|site-packages)/|/(test_[^/]*|[^/]*_tests?|conftest|tests?)\.py$")
 
 
 def states(root: str) -> dict[str, str]:
@@ -43,7 +44,7 @@ def _own_modules(root: str) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        is_own = isinstance(file, str) and file.startswith(root + os.sep) and not _OTHERS.search(file[len(root) :])
+        is_own = isinstance(file, str) and file.startswith(root + os.sep) and not OTHERS.search(file[len(root) :])
         if is_own and len(out) < _MOST_MODULES:
             out[name] = module
     return out
@@ -200,14 +201,19 @@ class PatchCounter:
 class FileWatch:
     """Notices files that are opened while recorded calls run."""
 
-    def __init__(self, root: str) -> None:
-        self.root = root
+    def __init__(self, name_of: Callable[[str], str]) -> None:
+        self.name_of = name_of  # names a file that is written down with a call
+        self.busy = False
         self.open_calls: dict[int, dict[str, Any]] = {}
         sys.addaudithook(self._audit)
 
     def _audit(self, event: str, args: tuple[Any, ...]) -> None:
-        if event == "open" and self.open_calls and isinstance(args[0], (str, bytes)):
-            path = os.fsdecode(args[0])
+        if event == "open" and self.open_calls and not self.busy and isinstance(args[0], (str, bytes)):
+            path = os.path.abspath(os.fsdecode(args[0]))
+            name = self.name_of(path)
             if not path.endswith((".py", ".pyc", ".so")):
                 for record in list(self.open_calls.values()):
-                    record["files"] = True
+                    if name in record["unused"]:
+                        record["unused"].remove(name)
+                    elif not name or name not in record["named"]:
+                        record["files"] = True

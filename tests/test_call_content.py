@@ -1,0 +1,403 @@
+"""Calls with functions, files, streams and databases are recorded with what these hold, and repeated elsewhere."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reflectloop.verification.probing import changed, inside, neighbours
+from reflectloop.verification.probing.inside import content, functions
+from reflectloop.verification.probing.second_inputs import _surroundings
+from support import Repo
+
+SOURCE = """import functools
+import os
+import sys
+
+
+def apply(items, function):
+    return [function(item) for item in items]
+
+
+def each(items, function):
+    for item in items:
+        function(item)
+
+
+def retry(times):
+    def decorate(function):
+        @functools.wraps(function)
+        def again(*args):
+            for _ in range(times):
+                try:
+                    return function(*args)
+                except ValueError:
+                    pass
+            return "gave up"
+        return again
+    return decorate
+
+
+@retry(2)
+def careful(number):
+    return number + 1
+
+
+def total(path):
+    with open(path) as file:
+        return sum(int(line) for line in file)
+
+
+def save(path, text):
+    with open(path, "w") as file:
+        file.write(text)
+    return str(path)
+
+
+def names(folder):
+    return sorted(os.listdir(folder))
+
+
+def settings():
+    with open("settings.txt") as file:
+        return file.read()
+
+
+def lines(stream):
+    return [line.strip() for line in stream]
+
+
+def emit(rows, stream):
+    for row in rows:
+        stream.write(row)
+
+
+def add(database, name):
+    database.execute("insert into t values (?)", (name,))
+    return database.execute("select count(*) from t").fetchone()[0]
+
+
+def words():
+    return sys.argv[1:] + sys.stdin.read().split() + [os.environ["WORD"]]
+
+
+class Bus:
+    def __init__(self):
+        self.handlers = []
+
+    def on(self, handler):
+        self.handlers.append(handler)
+
+    def fire(self, value):
+        return [handler(value) for handler in self.handlers]
+
+
+class Store:
+    def __init__(self, path):
+        self.path = path
+
+    def put(self, line):
+        with open(self.path, "a") as file:
+            file.write(line)
+
+    def read(self):
+        with open(self.path) as file:
+            return file.read()
+"""
+HELPERS = """import sys
+
+SCALE = [3]
+
+
+def scaled(value):
+    return value * SCALE[0] * double(1)
+
+
+def double(value):
+    return value + value
+
+
+def failing(times):
+    left = [times]
+
+    def work(number):
+        if left[0]:
+            left[0] -= 1
+            raise ValueError
+        return number * 10
+
+    return work
+"""
+
+
+class Recorded:
+    """The calls of one function that a program made, and their repetition where the program is not."""
+
+    def __init__(self, folder: Path, name: str, program: str) -> None:
+        self.folder, self.name = folder, name
+        (line,) = (line for qualname, line in changed.places(SOURCE.encode()) if qualname == name)
+        files = {"work.py": [[name, line]]}
+        settings = {"mark": "_k", "root": str(folder / "project"), "out": "out", "files": files}
+        (folder / "helper" / "settings.json").write_text(json.dumps(settings))
+        (folder / "test_it.py").write_text(f"{HELPERS}\nimport io\nimport work\n{program}\n")
+        start = "import helper.recorder as r; r._recorder.begin_test('test_it.py::test'); import test_it; "
+        env = {"PYTHONPATH": f"{folder}:{folder / 'project'}", "PATH": "/usr/bin:/bin", "TMPDIR": str(folder / "tmp")}
+        command = [sys.executable, "-B", "-c", start + "r.pytest_unconfigure()"]
+        subprocess.run(command, cwd=folder / "project", env=env, check=True)
+        (out,) = (folder / "helper" / "out").iterdir()
+        found = [json.loads(text) for text in out.read_text().splitlines()]
+        out.unlink()
+        self.calls = [item for item in found if "args" in item]
+        self.reasons = [item["reasons"] for item in found if "summary" in item]
+        (folder / "test_it.py").unlink()
+        shutil.rmtree(folder / "tmp")
+        (folder / "tmp").mkdir()
+
+    def input(self, call: dict[str, Any]) -> dict[str, Any]:
+        given = neighbours.read(call["args"], call["kwargs"])
+        return neighbours.write(given._replace(kwargs={**given.kwargs, **_surroundings(call, SOURCE.encode())}))
+
+    def repeat(self) -> list[dict[str, Any]]:
+        """Return the outcomes of the calls, made again as inputs near those of tests are."""
+        inputs = [{**self.input(call), "own": True} for call in self.calls]
+        first = self.calls[0]["first"]
+        function = {"file": "work.py", "module": "work", "qualname": self.name, "first": first, "inputs": inputs}
+        job = {"changed": {}, "functions": [function], "steps": 9000, "call_s": 5, "seconds": 60}
+        job["roots"] = [str(self.folder / "project")]
+        done = subprocess.run(
+            [sys.executable, "-B", str(self.folder / "helper" / "run_inputs.py")],
+            input=json.dumps(job),
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=self.folder,
+            env={"TMPDIR": str(self.folder / "tmp"), "PATH": "/usr/bin:/bin"},
+        )
+        return [json.loads(text)["outcome"] for text in done.stdout.splitlines()]
+
+    def replay(self) -> list[dict[str, Any]]:
+        """Return the lines of the calls, made again in a bare interpreter."""
+        calls = [{**call, "id": number} for number, call in enumerate(self.calls)]
+        project, out = self.folder / "project", self.folder / "replayed"
+        job = {
+            "calls": calls,
+            "path": ["."],
+            "top": str(project),
+            "out": str(out),
+            "limit_s": 5.0,
+            "now": 1_790_000_000,
+        }
+        (self.folder / "job.json").write_text(json.dumps(job))
+        command = [sys.executable, "-B", str(self.folder / "helper" / "replayer.py"), str(self.folder / "job.json")]
+        subprocess.run(command, check=True, cwd=project, env={"TMPDIR": str(self.folder / "tmp")})
+        lines = [json.loads(text) for text in out.read_text().splitlines()]
+        return [line for line in lines if line["which"] == "raw"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    shutil.copytree(Path(inside.__file__).parent, tmp_path / "helper", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "helper" / "out").mkdir()
+    (tmp_path / "project").mkdir()
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "project" / "work.py").write_text(SOURCE)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "program", "value"),
+    [
+        ("apply", "work.apply([1, 2], lambda x: x + 1)", [2, 3]),
+        ("apply", "work.apply([1, 2], scaled)", [6, 12]),
+        ("apply", "def f(k):\n    return lambda x: x + k\nwork.apply([1], f(7))", [8]),
+        ("apply", "import functools\nwork.apply([1], functools.partial(lambda a, b: a - b, 5))", [4]),
+        ("apply", "work.apply(['a'], str.upper)", ["A"]),
+        ("apply", "work.apply([3], work.careful)", [4]),
+        ("apply", "work.apply([3], work.careful.__wrapped__)", [4]),
+        ("apply", "work.apply([3], work.retry(2)(failing(1)))", [30]),
+        ("retry.<locals>.decorate.<locals>.again", "work.retry(3)(failing(2))(4)", 40),
+        ("retry.<locals>.decorate.<locals>.again", "work.retry(2)(failing(2))(4)", "gave up"),
+        ("lines", "work.lines(io.StringIO('a\\nb\\n'))", ["a", "b"]),
+        ("lines", "s = io.StringIO('a\\nb\\n')\ns.readline()\nwork.lines(s)", ["b"]),
+        ("lines", "work.lines(io.TextIOWrapper(io.BytesIO(b'a\\nb\\n')))", ["a", "b"]),
+        ("Bus.fire", "b = work.Bus()\nb.on(lambda v: v + 1)\nb.on(double)\nb.fire(5)", [6, 10]),
+    ],
+)
+def test_a_call_with_functions_and_streams_is_repeated_where_there_are_no_tests(
+    folder: Path, name: str, program: str, value: object
+) -> None:
+    recorded = Recorded(folder, name, program)
+    assert [call["outcome"]["value"] for call in recorded.calls] == [value], recorded.reasons
+    assert [outcome["value"] for outcome in recorded.repeat()] == [value]
+    assert [line["outcome"]["value"] for line in recorded.replay()] == [value]
+
+
+IN_FOLDER = "import pathlib, tempfile\nd = pathlib.Path(tempfile.mkdtemp())\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "program", "value"),
+    [
+        ("total", "(d / 'a.txt').write_text('1\\n2\\n')\nwork.total(d / 'a.txt')", 3),
+        ("total", "(d / 'a.txt').write_text('1\\n2\\n')\nwork.total(str(d / 'a.txt'))", 3),
+        (
+            "names",
+            "(d / 'b').write_text('')\n(d / 'a').mkdir()\n(d / 'a' / 'c').write_text('')\nwork.names(d)",
+            ["a", "b"],
+        ),
+        ("settings", "import os\n(d / 'settings.txt').write_text('on')\nos.chdir(d)\nwork.settings()", "on"),
+        ("Store.read", "s = work.Store(d / 's.txt')\ns.put('a')\ns.put('b')\ns.read()", "ab"),
+        ("lines", "(d / 'a.txt').write_text('x\\n')\nwork.lines(open(d / 'a.txt'))", ["x"]),
+    ],
+)
+def test_a_call_finds_the_temporary_files_of_its_test_again(
+    folder: Path, name: str, program: str, value: object
+) -> None:
+    recorded = Recorded(folder, name, IN_FOLDER + program)
+    assert [call["outcome"]["value"] for call in recorded.calls] == [value], recorded.reasons
+    assert not any("files" in call for call in recorded.calls)
+    assert [outcome["value"] for outcome in recorded.repeat()] == [value]
+    assert [line["outcome"]["value"] for line in recorded.replay()] == [value]
+
+
+def test_files_that_a_call_writes_are_part_of_its_answer_and_no_others_are_written(folder: Path) -> None:
+    recorded = Recorded(folder, "save", f"{IN_FOLDER}work.save(d / 'out.txt', 'text')")
+    (outcome,) = recorded.repeat()
+    assert outcome == {"value": "/data/0/out.txt", "files": [["0/out.txt", "text"]]}
+    assert recorded.calls[0]["outcome"] == {"value": "/data/0/out.txt"}
+    recorded.calls[0]["args"][0] = str(folder / "elsewhere")
+    assert "stopped" in recorded.repeat()[0]
+    assert not (folder / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("name", ["../out", "/etc/out", "0/../../out"])
+def test_no_file_is_made_outside_of_the_folder_of_the_call(name: str) -> None:
+    place = content.CallPlace()
+    with pytest.raises(functions.NotWritten, match="not a name of a file"):
+        place.lay({f"{content.FILE}{name}": "text"})
+    place.end()
+
+
+@pytest.mark.parametrize(
+    ("program", "after"),
+    [
+        ("seen = []\nwork.each([1, 2], lambda x: seen.append(x))", [["seen", [1, 2]]]),
+        ("seen = []\nwork.each([1, 2], seen.append)", [["self", [1, 2]]]),
+        (
+            "def f():\n    n = 0\n    def g(x):\n        nonlocal n\n        n += x\n    return g\nwork.each([1, 2], f())",
+            [["n", 3]],
+        ),
+    ],
+)
+def test_what_a_function_of_the_test_was_told_is_part_of_the_answer(
+    folder: Path, program: str, after: list[object]
+) -> None:
+    (outcome,) = Recorded(folder, "each", program).repeat()
+    assert outcome["after"] == [[1, {"object": "function", "fields": after}]]
+
+
+def test_what_a_call_writes_to_a_stream_or_a_database_is_part_of_the_answer(folder: Path) -> None:
+    (outcome,) = Recorded(folder, "emit", "work.emit(['a', 'b'], io.StringIO())").repeat()
+    assert outcome["after"] == [[1, {"object": "stream", "fields": [["content", "ab"]]}]]
+    program = "import sqlite3\nc = sqlite3.connect(':memory:')\nc.execute('create table t (n)')\nwork.add(c, 'x')"
+    recorded = Recorded(folder, "add", program)
+    (outcome,) = recorded.repeat()
+    assert outcome["value"] == 1
+    assert "VALUES('x')" in json.dumps(outcome["after"])
+    assert "VALUES('x')" not in json.dumps(recorded.calls[0]["args"])
+
+
+def test_arguments_of_the_program_its_input_and_its_environment_are_varied_only_where_they_are_read(
+    folder: Path,
+) -> None:
+    program = "import os\nsys.argv = ['p', 'a']\nsys.stdin = io.StringIO('b c')\nos.environ['WORD'] = 'd'\nwork.words()"
+    recorded = Recorded(folder, "words", program)
+    assert [outcome["value"] for outcome in recorded.repeat()] == [["a", "b", "c", "d"]]
+    names = {content.ARGV: ["a"], content.STDIN: "b c", f"{content.ENVIRONMENT}WORD": "d"}
+    assert _surroundings(recorded.calls[0], SOURCE.encode()) == names
+    fixed = _surroundings(recorded.calls[0], b"def words():\n    return []\n")
+    assert {type(value).__name__ for value in fixed.values()} == {"FixedValue"}
+
+
+def test_a_file_that_a_call_did_not_open_is_not_varied(folder: Path) -> None:
+    recorded = Recorded(folder, "names", f"{IN_FOLDER}(d / 'b').write_text('text')\nwork.names(d)")
+    varied = _surroundings(recorded.calls[0], SOURCE.encode())
+    assert type(varied[f"{content.FILE}0/b"]).__name__ == "FixedValue"
+
+
+def test_a_function_that_cannot_be_made_again_is_not_recorded(folder: Path) -> None:
+    recorded = Recorded(
+        folder, "apply", "import threading\nl = threading.Lock()\nwork.apply([1], lambda x: l.locked())"
+    )
+    assert recorded.calls == []
+    assert recorded.reasons == [{"cannot be copied: _thread:lock": 1}]
+
+
+# Through a verification ------------------------------------------------------------------------------------------
+
+RETRY = """import functools
+
+
+def retry(times):
+    def decorate(function):
+        @functools.wraps(function)
+        def again(*args):
+            for _ in range(times - 1):
+                try:
+                    return function(*args)
+                except ValueError:
+                    pass
+            raise RuntimeError("gave up")
+
+        return again
+
+    return decorate
+"""
+RETRY_TESTS = """from work import retry
+
+
+def failing(times):
+    left = [times]
+
+    def work(number):
+        if left[0]:
+            left[0] -= 1
+            raise ValueError
+        return number * 10
+
+    return work
+
+
+def test_twice():
+    assert retry(3)(failing(2))(4) == 40
+
+
+def test_once():
+    assert retry(2)(failing(1))(9) == 90
+
+
+def test_never():
+    assert retry(2)(failing(0))(5) == 50
+"""
+
+
+@pytest.mark.usefixtures("without_probing")
+@pytest.mark.probing("neighbours")
+@pytest.mark.parametrize(("times", "outcome"), [("times", "PASS"), ("times - (args not in ((4,), (9,)))", "REVIEW")])
+def test_a_function_inside_another_is_tried_on_other_inputs(repo: Repo, times: str, outcome: str) -> None:
+    repo.git("rm", "-q", "-r", "src")
+    repo.write("work.py", RETRY)
+    repo.write("test_work.py", RETRY_TESTS)
+    repo.commit("a decorator")
+    repo.write("work.py", RETRY.replace("times - 1", times))
+    answer = json.loads(repo.run("verify", "--track", "fix", "--json").stdout)["data"]
+    assert answer["outcome"] == outcome
+    findings = [item["what"] for item in answer["findings"] if item["rule"] == "written-for-the-test"]
+    assert len(findings) == (outcome == "REVIEW")
+    assert all("again" in text for text in findings)
