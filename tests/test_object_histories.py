@@ -126,6 +126,13 @@ def test_an_object_is_read_and_written_with_its_history() -> None:
     assert all("history" in neighbours.write(item)["args"][0] for item in other)
 
 
+def test_an_object_without_a_recorded_form_is_passed_on_by_its_calls() -> None:
+    made = {"history": {"made": "shelf:Shelf", "args": [2], "kwargs": [], "calls": [["put", ["a", 1], []]]}}
+    given = neighbours.without_histories(neighbours.read([made], []))
+    assert "FixedValue" in repr(type(given.args[0]))
+    assert neighbours.write(given)["args"] == [made]
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     shutil.copytree(Path(inside.__file__).parent, tmp_path / "helper", ignore=shutil.ignore_patterns("__pycache__"))

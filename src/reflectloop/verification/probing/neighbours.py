@@ -129,7 +129,7 @@ def without_histories(given: CallInput) -> CallInput:
     """Return an input whose objects are passed on as they were recorded."""
 
     def fixed(value: object) -> object:
-        return FixedValue(value.recorded) if isinstance(value, HistoryValue) else value
+        return FixedValue(value.recorded or json.dumps(_write(value))) if isinstance(value, HistoryValue) else value
 
     return CallInput(tuple(map(fixed, given.args)), {name: fixed(value) for name, value in given.kwargs.items()})
 

@@ -41,8 +41,10 @@ _MOST_FUNCTIONS = 12
 _MOST_LITERALS = 80  # values written in a file that are inputs of a new function
 _ALL_NEIGHBOURS = 640
 _LIMIT_S = 60.0
-_READS_ARGUMENTS = (b"argv", b"parse_args", b"ArgumentParser", b"click")
-_READS_INPUT = (b"stdin", b"input(")
+_READS = {  # words of a source that reads what a call finds
+    content.ARGV: (b"argv", b"parse_args", b"ArgumentParser", b"click"),
+    content.STDIN: (b"stdin", b"input("),
+}
 _PROSE = (".md", ".rst")
 
 
@@ -206,7 +208,9 @@ class NeighbourProbe:
                 source = self._source(function.path)
                 called = self._source_on_base(function.path) if self.on_base else source
                 literals = self._literals(source)[:_MOST_LITERALS] if function.is_new else ()
-                recorded = _recorded(function, group, self._defaults(called, function.line), source)
+                recorded = _recorded(
+                    function, group, self._defaults(called, function.line), _own_lines(called, function)
+                )
                 recorded = recorded._replace(outcomes=()) if self.on_base else recorded
                 recorded = recorded._replace(qualname=name, literals=literals, written=written, vocabulary=vocabulary)
                 recorded = recorded._replace(added=added)
@@ -365,21 +369,29 @@ def _input(call: RecordedCall, usual: defaults.ParameterDefaults, always: Sequen
     return CallInput(given.args, {**given.kwargs, **_surroundings(call.data, source)})
 
 
+def _own_lines(source: bytes, function: ChangedFunction) -> bytes:
+    """Return the lines of a function that tests called."""
+    lines = source.splitlines(keepends=True)
+    return b"".join(b"".join(lines[first - 1 : last]) for first, last in _function_spans(source, {function.line}))
+
+
 def _surroundings(data: Mapping[str, Any], source: bytes) -> dict[str, Any]:
     """Return what a call found beside its arguments; what it does not seem to use is passed on as it was."""
-    argv, env, unused = data.get("argv"), data.get("env"), _names(data, "unused")
-    listed = [(name, value, value != "" and _is_read(name, source, unused)) for name, value in _pairs(data)]
-    if isinstance(argv, list):
-        listed.append((content.ARGV, argv[1:], any(word in source for word in _READS_ARGUMENTS)))
-    for name, value in env.items() if isinstance(env, dict) else ():
-        listed.append((f"{content.ENVIRONMENT}{name}", value, name.encode() in source))
-    read = neighbours.read([], [(name, value) for name, value, _ in listed]).kwargs
-    return {name: read[name] if is_read else FixedValue(json.dumps(value)) for name, value, is_read in listed}
+    unused = _names(data, "unused")
+    listed = _pairs(data)
+    read = neighbours.read([], listed).kwargs
+    return {
+        name: read[name] if value != "" and _is_read(name, source, unused) else FixedValue(json.dumps(value))
+        for name, value in listed
+    }
 
 
 def _is_read(name: str, source: bytes, unused: Sequence[str]) -> bool:
-    if name == content.STDIN:
-        return any(word in source for word in _READS_INPUT)
+    """Return True if a call seems to read what it finds under a name: by its source, or since it opened the file."""
+    if name in _READS:
+        return any(word in source for word in _READS[name])
+    if name.startswith(content.ENVIRONMENT):
+        return name.removeprefix(content.ENVIRONMENT).encode() in source
     return name.removeprefix(content.FILE) not in unused
 
 

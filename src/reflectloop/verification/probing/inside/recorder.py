@@ -271,6 +271,11 @@ class CallRecorder:
 
     def _look_around(self, function: RecordedFunction, frame: Any, beside: content.CallSurroundings) -> None:
         """Add what a call finds beside its arguments."""
+        settings = self._settings()
+        if "argv" in settings:
+            beside.content[content.ARGV] = beside.encode(settings["argv"][1:])
+        for name, value in settings.get("env", {}).items():
+            beside.content[content.ENVIRONMENT + name] = beside.encode(value)
         beside.working_folder()
         beside.standard_input(self.stdin)
         if "<locals>" in function.qualname:

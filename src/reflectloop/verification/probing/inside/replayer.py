@@ -197,7 +197,6 @@ class CallReplayer:
 
     def _set_surroundings(self, call: dict[str, Any]) -> None:
         """Set what the test had set: files, variables, and the arguments of the program."""
-        self.place.enter()
         if call.get("argv"):
             sys.argv[:] = call["argv"]
         for name, value in (call.get("env") or {}).items():
@@ -205,6 +204,7 @@ class CallReplayer:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+        self.place.enter()
 
     def _restore_surroundings(self) -> None:
         self.place.end()
@@ -223,7 +223,7 @@ class PreparedCall:
 
     @classmethod
     def of(cls, call: dict[str, Any]) -> PreparedCall | None:
-        if call.get("surroundings"):
+        if any(not name.startswith((content.ARGV, content.ENVIRONMENT)) for name, _ in call.get("surroundings", ())):
             return None
         try:
             args = [plain_data.decode(value) for value in call["args"]]
