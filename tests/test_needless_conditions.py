@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from probed_functions import observe, side
 from reflectloop.verification.probing import judging, simpler
 from reflectloop.verification.probing.observations import FunctionAnswer
 from reflectloop.verification.result import ChangedFile
+from support import Repo
 
 # Conditions that no test needs -------------------------------------------------------------------------------------
 
@@ -78,6 +80,30 @@ def test_a_condition_on_the_text_of_an_exception_is_named(tmp_path: Path) -> Non
         seen = observe(tmp_path / folder, base, patch, "need", *given)
         change = ChangedFile("program.py", base.encode(), patch.encode())
         assert len(simpler.narrowed([seen], [change], side(tmp_path / folder / "patch"))) == wanted
+
+
+RED = ("papaya pie", "mango fool", "orange cake", "tomato soup", "grape soda", "currant bun")  # longer than the others
+
+
+@pytest.mark.usefixtures("without_probing")
+@pytest.mark.probing("neighbours")
+@pytest.mark.parametrize(("test", "outcome"), [("True", "PASS"), ("len(text) < 10", "REVIEW")])
+def test_tests_that_stay_red_do_not_need_a_condition(repo: Repo, test: str, outcome: str) -> None:
+    expected = {text: "".join(word[0] for word in text.split()).upper() for text in (*WORDS, *RED)}
+    wrong = dict.fromkeys(RED, "?") if test == "True" else expected  # these stay red in both cases
+    repo.git("rm", "-q", "-r", "src")
+    repo.write("program.py", LONG)
+    lines = ["import program", "", "", "def test_empty():", "    assert program.short('') == ''"]
+    for number, text in enumerate((*WORDS, *RED)):
+        value = (wrong if text in RED else expected)[text]
+        lines += ["", "", f"def test_{number}():", f"    assert program.short({text!r}) == {value!r}"]
+    repo.write("test_program.py", "\n".join([*lines, ""]))
+    repo.commit("a program")
+    repo.write("program.py", SHORT.replace("word[0]", f"word[0] if {test} else word[-1]"))
+    answer = json.loads(repo.run("verify", "--track", "fix", "--json").stdout)["data"]
+    assert answer["outcome"] == outcome
+    needless = [item["what"] for item in answer["findings"] if "no call of the tests needs" in item["what"]]
+    assert bool(needless) == (outcome == "REVIEW"), answer["findings"]
 
 
 def test_simpler_versions_leave_the_conditions_of_base_alone() -> None:

@@ -282,13 +282,20 @@ def _try_others(case: ProbeInput, suites: Sequence[SuiteOutcomes], report: Probe
     if not case.settings.neighbours or not _has_calls(report):
         return
     proving = frozenset(name for suite in suites for name in case.proving.get(suite.check.name, ()))
-    given = case.runs, case.base, case.tree, report.recording, case.changes, case.note
+    given = case.runs, case.base, case.tree, _of_passing_tests(report.recording, suites), case.changes, case.note
     NeighbourProbe(*given, is_fix=case.is_fix, proving=proving).examine(probe)
     direct = [function for function in report.functions if function.direct]
     missing = [function for function in direct if function not in probe.probed or not probe.changed]
     for suite in suites:
         missing = [function for function in missing if function not in probe.by_caller]
         _probe_callers(case, suite, report, probe, missing)
+
+
+def _of_passing_tests(recording: Recording, suites: Sequence[SuiteOutcomes]) -> Recording:
+    """Leave out the calls of tests that fail on the patch too: nothing says that its answers to them are right."""
+    passing = {name for suite in suites for name, outcome in suite.on_patch.items() if outcome == "passed"}
+    failing = {name for suite in suites for name in suite.on_patch} - passing
+    return recording._replace(calls=tuple(call for call in recording.calls if call.test not in failing))
 
 
 def _add_neighbours(probe: NeighbourReport, report: ProbeReport, *, is_fix: bool) -> None:
