@@ -585,6 +585,21 @@ def test_inputs_differ_in_one_entry_of_an_object_of_options_and_numbers_stay_abo
     assert min(widths) == 2
 
 
+@pytest.mark.parametrize(("origin", "reason"), [(0, "has code that only the inputs of the tests reach"), (3, "")])
+def test_code_that_an_input_reaches_which_cannot_be_varied_is_no_sign(origin: int, reason: str) -> None:
+    function = FunctionInputs("m.py", "m", "f", tuple(CallInput((number,), {}) for number in (500, 600, 700, 800)))
+    seen = Observation(function, new=True)
+    absent = FunctionAnswer({"absent": True})
+    for number, given in enumerate(function.inputs):
+        answer = FunctionAnswer({"value": number}, {"f:1": 3 if number < 3 else 1})
+        seen.tests.append(AnswerPair(given, absent, answer))
+    for number in range(900, 960):
+        answer = FunctionAnswer({"value": number}, {"f:1": 1})
+        near = number % 3 if origin == 0 else origin
+        seen.near.append(AnswerPair(CallInput((number,), {}), absent, answer, near, "0"))
+    assert [item.reason for item in judging.judge(seen)] == ([reason] if reason else [])
+
+
 # What a box wrote ------------------------------------------------------------------------------------------------
 
 

@@ -505,7 +505,9 @@ def _beside(seen: Observation, at: int, place: str, value: int) -> AnswerPair | 
 
 
 def _lonely(seen: Observation, at: int) -> bool:
-    """Return True if an input of the tests reaches code that no neighbour reaches."""
+    """Return True if an input of the tests reaches code that no neighbour reaches; it must have some of its own."""
+    if not any(item.origin == at for item in seen.near):
+        return False
     near = _reached(item.patch for item in seen.near)
     return any(bits & ~near.get(name, 0) for name, bits in seen.tests[at].patch.reached.items())
 
