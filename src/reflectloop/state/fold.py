@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from reflectloop.errors import StateDamaged
 from reflectloop.state import events
-from reflectloop.state.journal import JournalEntry
+from reflectloop.state.journal import JournalEntry, no_collection
 from reflectloop.state.record import FrozenRecord, Record
 from reflectloop.state.transitions import TaskState, allowed
 from reflectloop.terms import Decision, OutcomeWord
@@ -196,8 +196,9 @@ class Task(Record):
 
 def fold(entries: Iterable[JournalEntry]) -> Task:
     task = Task()
-    for entry in entries:
-        advance(task, entry)
+    with no_collection():
+        for entry in entries:
+            advance(task, entry)
     return task
 
 
@@ -490,17 +491,17 @@ def _step_after(step: StepState, event: events.Event) -> StepState:
 
 def _update_task_state(task: Task, run: RunState, event: events.Event, entry: JournalEntry) -> None:
     """Update the task's state after an event of a step."""
-    match event:
-        case events.StepFinished(success=False):
-            _advance_to(task, entry, TaskState.RECOVERING)
-            return
-        case events.StepBlocked():
-            _advance_to(task, entry, TaskState.EXECUTING, TaskState.BLOCKED)
-            return
+    kind = type(event)  # a pattern takes twice as long
+    if kind is events.StepFinished and not event.success:  # type: ignore[attr-defined]
+        _advance_to(task, entry, TaskState.RECOVERING)
+        return
+    if kind is events.StepBlocked:
+        _advance_to(task, entry, TaskState.EXECUTING, TaskState.BLOCKED)
+        return
     if task.state is not TaskState.EXECUTING:
         _advance_to(task, entry, TaskState.EXECUTING)
     # Where steps are left, the step is verified and stored, and the task executes the next one.
-    if isinstance(event, (events.StepFinished, events.StepSkipped)) and not _any_left(run):
+    if kind in (events.StepFinished, events.StepSkipped) and not _any_left(run):
         _move(task, entry, TaskState.VERIFYING, TaskState.STORING, TaskState.FINAL_REVIEW)
 
 

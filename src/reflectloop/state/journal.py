@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import hashlib
 import json
 import os
 import threading
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +20,7 @@ from reflectloop.system import clock, files
 SCHEMA = 1
 STATE = "state.json"
 _SEAL = ',"crc":"'
+_SEAL_FORM = b',"crc":"%08x"}'
 _SEAL_LENGTH = len(_SEAL) + 8 + len('"}')
 _MAC = ',"mac":"'
 _MAC_DIGITS = 32
@@ -31,6 +34,7 @@ _NAMES = """
     title titles objective details imported reason reasons command commands checks fix text unblock backtracks cause
     findings
 """
+_decode = json.JSONDecoder().raw_decode
 _TEXT_FIELDS = frozenset(_NAMES.split())
 
 
@@ -55,7 +59,7 @@ def _with_checksum(text: str) -> bytes:
 def verified_content(line: bytes) -> bytes | None:
     """Return the content of a line, or None if its checksum does not match."""
     text, seal_text = line[:-_SEAL_LENGTH], line[-_SEAL_LENGTH:]
-    return text + b"}" if seal_text == f'{_SEAL}{zlib.crc32(text):08x}"}}'.encode() else None
+    return text + b"}" if seal_text == _SEAL_FORM % zlib.crc32(text) else None
 
 
 def unseal(line: bytes) -> Json | None:
@@ -63,8 +67,9 @@ def unseal(line: bytes) -> Json | None:
     text = verified_content(line)
     if text is None:
         return None
-    record: Json = json.loads(text.decode())  # from bytes, json would guess the encoding of each line
-    return record
+    written = text.decode()  # from bytes, json would guess the encoding of each line
+    record, end = _decode(written)
+    return record if end == len(written) else None
 
 
 def read(path: Path) -> list[JournalEntry]:
@@ -119,7 +124,21 @@ def parse(path: Path, raw: bytes, before: int = 0) -> list[JournalEntry]:
     """Return the events in `raw`, which follows the first `before` lines of the journal."""
     lines = raw.split(b"\n")
     lines.pop()  # empty, or torn
-    return [_entry(path, number, line) for number, line in enumerate(lines, before + 1)]
+    with no_collection():
+        return [_entry(path, number, line) for number, line in enumerate(lines, before + 1)]
+
+
+@contextlib.contextmanager
+def no_collection() -> Iterator[None]:
+    """Let the garbage collector wait while many records are made, which it would look through again and again."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _entry(path: Path, number: int, line: bytes) -> JournalEntry:
@@ -135,7 +154,7 @@ def _entry(path: Path, number: int, line: bytes) -> JournalEntry:
     if seq != number:
         raise _damaged(path, number, f"it is number {seq}: a line is missing or duplicated")
     try:
-        return JournalEntry(number, str(at), made(**record))
+        return JournalEntry(number, str(at), made.taking(record))
     except TypeError as fault:
         raise _damaged(path, number, f"it was written by another version ({fault})") from fault
 

@@ -34,6 +34,15 @@ class _Fields:  # noqa: PLW1641 - no record is a key
             given = self._completed(given)
         self.__dict__.update(given)
 
+    @classmethod
+    def taking(cls, values: dict[str, Any]) -> Self:
+        """Return a record of the values in a dictionary, which belongs to the record if it has every field."""
+        if values.keys() != cls._known:
+            return cls(**values)
+        made = cls.__new__(cls)
+        object.__setattr__(made, "__dict__", values)
+        return made
+
     def _completed(self, given: _Values) -> _Values:
         values = self._constants | given
         for name, make in self._factories.items():
