@@ -97,6 +97,9 @@ class Bus:
     def fire(self, value):
         return [handler(value) for handler in self.handlers]
 
+    def size(self):
+        return len(self.handlers)
+
 
 class Store:
     def __init__(self, path):
@@ -329,6 +332,13 @@ def test_a_file_that_a_call_did_not_open_is_not_varied(folder: Path) -> None:
     recorded = Recorded(folder, "names", f"{IN_FOLDER}(d / 'b').write_text('text')\nwork.names(d)")
     varied = _surroundings(recorded.calls[0], SOURCE.encode())
     assert type(varied[f"{content.FILE}0/b"]).__name__ == "FixedValue"
+
+
+def test_an_object_that_cannot_be_copied_is_not_recorded_while_one_of_its_methods_runs(folder: Path) -> None:
+    program = "b = work.Bus()\nb.on(lambda v: b.size())\nb.fire(1)\nb.size()"
+    recorded = Recorded(folder, "Bus.size", program)
+    assert [call["test"] for call in recorded.calls] == ["test_it.py::test"]  # the last one; the first is inside fire
+    assert [outcome["value"] for outcome in recorded.repeat()] == [1]
 
 
 def test_a_function_that_cannot_be_made_again_is_not_recorded(folder: Path) -> None:

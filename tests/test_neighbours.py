@@ -600,6 +600,57 @@ def test_code_that_an_input_reaches_which_cannot_be_varied_is_no_sign(origin: in
     assert [item.reason for item in judging.judge(seen)] == ([reason] if reason else [])
 
 
+NAMED = """class Query:
+    def test(self):
+        return 1
+
+    def any(self):
+        return 2
+
+    def all(self):
+        return 3
+
+    def get(self):
+        return 4
+
+
+def item(name):
+    return {lookup}
+"""
+
+
+@pytest.mark.parametrize(
+    ("lookup", "expected"),
+    [("['path', name]", []), ("['path', name] if name == 'test' else {old}", ["written-for-the-test"])],
+)
+def test_a_name_of_a_function_is_tried_with_other_such_names(tmp_path: Path, lookup: str, expected: list[str]) -> None:
+    old = "str(getattr(Query, name)) if hasattr(Query, name) else ['path', name]"
+    base, patch = (NAMED.replace("{lookup}", text) for text in (old, lookup.replace("{old}", f"({old})")))
+    for folder, source in (("base", base), ("patch", patch)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "program.py").write_text(source)
+    inputs = tuple(CallInput((name,), {}) for name in ("test", "char", "number", "missing"))
+    names = frozenset(("test", "any", "all", "get", "item"))
+    function = FunctionInputs("program.py", "program", "item", inputs, names=names)
+    sides = side(tmp_path / "base"), side(tmp_path / "patch")
+    (seen,) = observations.observe([function], *sides, {"program.py": spans(patch)}, "seed", seconds=60)
+    assert rules(seen) == expected
+
+
+def test_a_class_whose_objects_are_equal_to_everything_on_base_too_is_no_news() -> None:
+    function = FunctionInputs("m.py", "m", "f", (CallInput((1,), {}), CallInput((2,), {})))
+    seen = Observation(function)
+    equal = (("sentinel", "m:Query"),)
+    values = [FunctionAnswer({"value": {"object": "m:Query", "fields": []}}, equality=equal) for _ in range(3)]
+    seen.tests = [
+        AnswerPair(function.inputs[0], FunctionAnswer({"value": {"opaque": "builtins:method"}}), values[0]),
+        AnswerPair(function.inputs[1], values[1], values[2]),
+    ]
+    assert rules(seen) == []
+    seen.tests[1] = AnswerPair(function.inputs[1], FunctionAnswer({"value": 1}), values[2])
+    assert rules(seen) == ["equal-to-everything"]
+
+
 # What a box wrote ------------------------------------------------------------------------------------------------
 
 

@@ -411,7 +411,8 @@ def _for_new(seen: Observation) -> str:
     if len(near) < LEAST_NEIGHBOURS or len(answers) < _LEAST_ANSWERS:
         return ""
     others = {item.patch.text if item.patch.returns else item.patch.kind for item in near}
-    if len(others) == 1:
+    origins = {seen.tests[item.origin].patch.text for item in near}
+    if len(others) == 1 and len(origins) >= _LEAST_ANSWERS:
         return "gives one answer to every input that is not in the tests"
     tests = [at for at, item in enumerate(seen.tests) if item.patch.returns and not _is_smallest(item.input)]
     lonely = [at for at in tests if _lonely(seen, at)]
@@ -539,8 +540,8 @@ _EQUAL = {
 
 def _equality(seen: Observation) -> Iterator[Suspicion]:
     """Yield answers of the patch whose equality is not that of base's answers."""
+    known = {fault for item in seen.tests for fault in item.base.equality}
     for item in seen.tests:
-        known = {*item.base.equality}
         for kind, name in item.patch.equality:
             if (kind, name) in known or not kind:
                 continue

@@ -40,6 +40,7 @@ class FunctionInputs(NamedTuple):
     written: frozenset[str] = frozenset()  # words of the changed sources
     vocabulary: frozenset[str] = frozenset()  # words that they have on base
     former: tuple[str, str] = ("", "")  # the file and the module of a function that was moved, on base
+    names: frozenset[str] = frozenset()  # of the functions in its file
     added: frozenset[object] = frozenset()  # values that the changed sources write down and base's do not
 
 
@@ -235,7 +236,7 @@ def observe(
         focus = seen.changed
         name = f"{seed} {seen.function.file} {seen.function.qualname}"
         wanted = not seen.left_out and (bool(focus) or seen.new)
-        literals = seen.function.literals if seen.new else ()
+        literals = seen.function.literals if seen.new else _names_like_those(seen)
         count = min(most, _affordable(seen)) if wanted else 0
         plan = neighbours.make(seen.function.inputs, focus, name, count, literals) if wanted else []
         if wanted and not seen.new:
@@ -336,6 +337,13 @@ def distinct(function: FunctionInputs, most: int = MOST_INPUTS) -> FunctionInput
     chosen = [*numbers.values()][:most]
     outcomes = tuple(function.outcomes[number] for number in chosen) if function.outcomes else ()
     return function._replace(inputs=tuple(function.inputs[number] for number in chosen), outcomes=outcomes)
+
+
+def _names_like_those(seen: Observation) -> Sequence[str]:
+    """Return the names of functions if a changed test has one as an argument: other names may be faulty, too."""
+    given = [value for at in seen.changed for _, value in neighbours.arguments(seen.tests[at].input)]
+    named = any(isinstance(value, str) and value in seen.function.names for value in given)
+    return sorted(seen.function.names) if named else ()
 
 
 def _with_the_right_answer(seen: Observation) -> list[int]:

@@ -325,9 +325,10 @@ class OutcomeProbe:
         fewer, keys = _only(calls, keys)
         before = self.bare.run(self.base, [_as_on_base(call) for call in fewer], (_PLAIN,))["plain"]
         now = self.bare.run(self.tree, fewer, (_PLAIN,))["plain"]
+        known = {result.equal for result in before.values()}
         for key in keys:
-            result, old = now.get(key), before.get(key)
-            if result is None or not result.equal or (old is not None and old.equal):
+            result = now.get(key)
+            if result is None or not result.equal or result.equal in known:
                 continue
             call = fewer[key[0]]
             grade: Grade = "suspect" if call.function.is_new else "weakening"

@@ -213,7 +213,8 @@ class NeighbourProbe:
                 )
                 recorded = recorded._replace(outcomes=()) if self.on_base else recorded
                 recorded = recorded._replace(qualname=name, literals=literals, written=written, vocabulary=vocabulary)
-                recorded = recorded._replace(added=added)
+                names = frozenset(item.rpartition(".")[2] for item, _ in changed.places(source))
+                recorded = recorded._replace(added=added, names=names)
                 if function.is_new and (path := changed.former_path(function, sources)):
                     recorded = recorded._replace(former=(path, _module_at(path, function.path, recorded.module)))
                 out.append((function, recorded))

@@ -159,6 +159,11 @@ class ObjectHistories(MadeObjects):
             return None
         return dict(made, calls=list(calls[:-1] if calls and self._runs(last, frame) else calls))
 
+    def is_in_use(self, value: Any) -> bool:
+        """Return True if a method of an object runs, so that its history does not lead to what it is now."""
+        last = self._calls.get(id(value), (None, None, None))[2]
+        return self.frame is not None and last is not None and self._runs(last, self.frame)
+
     def surroundings(self, value: Any) -> dict[str, Any]:
         """Return what an object found when it was made and used, which it may refer to."""
         return self._surroundings.get(id(value), {}) if self.recipe(value) is not None else {}
@@ -166,7 +171,7 @@ class ObjectHistories(MadeObjects):
     def remembered(self, value: Any, beside: content.CallSurroundings | None) -> Any:
         """Return how an object was made that cannot be copied, or None; add what it found then."""
         made = self.history(value, self.frame) if self.frame is not None else self.recipe(value)
-        if made is None:
+        if made is None or self.is_in_use(value):
             return None
         if beside is not None:
             beside.content.update(self.surroundings(value))

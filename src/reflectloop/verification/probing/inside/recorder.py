@@ -235,7 +235,8 @@ class CallRecorder:
         histories = {str(place): self.made.history(live[place], frame) for place in objects}
         self._look_around(function, frame, beside)
         for place in objects:
-            known = self.made.surroundings(live[place]) if histories[str(place)] is not None else {}
+            is_made = histories[str(place)] is not None and not self.made.is_in_use(live[place])
+            known = self.made.surroundings(live[place]) if is_made else {}
             if known:  # the object names a file or holds a stream, which it finds elsewhere when it is made again
                 args[place] = {"history": histories.pop(str(place))}
                 beside.content.update(known)
