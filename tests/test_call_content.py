@@ -11,8 +11,11 @@ from typing import Any
 
 import pytest
 
-from reflectloop.verification.probing import changed, inside, neighbours
+from probed_functions import rules, side, spans
+from reflectloop.verification.probing import changed, inside, neighbours, observations
 from reflectloop.verification.probing.inside import content, functions
+from reflectloop.verification.probing.neighbours import CallInput, FixedValue
+from reflectloop.verification.probing.observations import FunctionInputs
 from reflectloop.verification.probing.second_inputs import _surroundings
 from support import Repo
 
@@ -142,9 +145,9 @@ def failing(times):
 class Recorded:
     """The calls of one function that a program made, and their repetition where the program is not."""
 
-    def __init__(self, folder: Path, name: str, program: str) -> None:
+    def __init__(self, folder: Path, name: str, program: str, source: str = SOURCE) -> None:
         self.folder, self.name = folder, name
-        (line,) = (line for qualname, line in changed.places(SOURCE.encode()) if qualname == name)
+        (line,) = (line for qualname, line in changed.places(source.encode()) if qualname == name)
         files = {"work.py": [[name, line]]}
         settings = {"mark": "_k", "root": str(folder / "project"), "out": "out", "files": files}
         (folder / "helper" / "settings.json").write_text(json.dumps(settings))
@@ -347,6 +350,46 @@ def test_a_function_that_cannot_be_made_again_is_not_recorded(folder: Path) -> N
     )
     assert recorded.calls == []
     assert recorded.reasons == [{"cannot be copied: _thread:lock": 1}]
+
+
+def test_nothing_of_a_function_says_that_a_test_made_it(folder: Path) -> None:
+    source = SOURCE + "\n\ndef where(f):\n    return [f.__module__, f.__qualname__, f.__code__.co_filename, f()]\n"
+    (folder / "project" / "work.py").write_text(source)
+    recorded = Recorded(folder, "where", "def test_x():\n    work.where(lambda: __name__)\ntest_x()", source)
+    assert "test_x" in str(recorded.calls[0]["outcome"])
+    (outcome,) = recorded.repeat()
+    assert "test" not in json.dumps(outcome["value"])
+
+
+LENGTH = """import io
+import pathlib
+
+
+def length(source):
+    if isinstance(source, (str, pathlib.Path)):
+        with open(source) as file:
+            text = file.read()
+    else:
+        text = source.read()
+    return text.count("x") - CONDITION
+"""
+
+
+@pytest.mark.parametrize("of", ["str", "PosixPath", "StringIO", "TextIOWrapper"])
+@pytest.mark.parametrize("narrow", [False, True])
+def test_a_fix_for_one_type_of_a_path_or_a_stream_is_asked_about(tmp_path: Path, of: str, *, narrow: bool) -> None:
+    patch = LENGTH.replace("CONDITION", f"(type(source).__name__ != {of!r})" if narrow else "0")
+    for name, source in (("base", LENGTH.replace("CONDITION", "1")), ("patch", patch)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "program.py").write_text(source)
+    is_path = of in ("str", "PosixPath")
+    value = {"file": "0/a.txt", "of": of} if is_path else {"reader": "0", "of": of, "at": 0}
+    place = f"{content.FILE}0/a.txt" if is_path else f"{content.STREAM}0"
+    inputs = [CallInput((FixedValue(json.dumps(value)),), {place: text}) for text in ("a xx b", "x y", "xxx xx")]
+    function = FunctionInputs("program.py", "program", "length", tuple(inputs))
+    sides = side(tmp_path / "base"), side(tmp_path / "patch")
+    (seen,) = observations.observe([function], *sides, {"program.py": spans(patch)}, "seed", seconds=60)
+    assert (rules(seen) == ["written-for-the-test"]) is narrow
 
 
 # Through a verification ------------------------------------------------------------------------------------------

@@ -257,7 +257,20 @@ def _of_other_type(value: object) -> list[object]:
         return [str(value), float(value)] if abs(value) < _EXACT else []
     if type(value) is float:
         return [int(value)] if value.is_integer() and abs(value) < _EXACT else []
+    if isinstance(value, FixedValue):
+        return _of_other_class(json.loads(value.text))
     return [tuple(value)] if type(value) is list else [list(value)] if type(value) is tuple else []
+
+
+_OTHER_CLASSES = {"str": "PosixPath", "PosixPath": "str", "StringIO": "TextIOWrapper", "TextIOWrapper": "StringIO"}
+
+
+def _of_other_class(written: Any) -> list[object]:  # noqa: ANN401 - JSON
+    """Return the same temporary file or stream as an object of another class."""
+    names = {"file", "folder", "reader"}
+    is_named = isinstance(written, dict) and not names.isdisjoint(written)
+    other = _OTHER_CLASSES.get(str(written["of"])) if is_named else None
+    return [FixedValue(json.dumps({**written, "of": other}))] if other else []
 
 
 def grown(inputs: Sequence[CallInput], focus: Sequence[int], seed: str) -> list[NeighbourInput]:

@@ -7,10 +7,11 @@ and leaves the same fault in others.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from reflectloop.verification.probing.neighbours import CallInput
+from reflectloop.verification.probing.neighbours import CallInput, FixedValue
 from reflectloop.verification.probing.observations import AnswerPair, FunctionAnswer, Observation
 
 _LEAST_RIGHT = 5  # texts in right answers, none of which has the mark
@@ -121,4 +122,5 @@ def in_other_types(seen: Observation) -> str:
 
 
 def _type_at(given: CallInput, place: str) -> str:
-    return type(given.args[int(place)] if place.isdigit() else given.kwargs[place]).__name__
+    value = given.args[int(place)] if place.isdigit() else given.kwargs[place]
+    return str(json.loads(value.text).get("of")) if isinstance(value, FixedValue) else type(value).__name__

@@ -3,9 +3,9 @@
 The project's Python runs this file: standard library of 3.8 only. A function of a test is written by its code, since a
 call is repeated where there are no tests:
 
-    {"code": "base64", "for": "cpython-311", "module": "test_x", "name": "fake", "defaults": VALUE,
-     "named": [[NAME, VALUE], ...], "variables": [[NAME, VALUE], ...], "globals": [[NAME, VALUE], ...]}
-    {"inner": "pkg.mod:outer.<locals>.inner", "defaults", "named", "variables"}   one of the project, made by another
+    {"code": "base64", "for": "cpython-311", "name": "fake", "defaults": VALUE, "named": [[NAME, VALUE], ...],
+     "variables": [[NAME, VALUE], ...], "globals": [[NAME, VALUE], ...]}
+    {"inner": "pkg.mod:outer.<locals>.inner", "defaults", "named", "variables"}   one of the project, in another one
     {"wrapped": "pkg.mod:name", "times": 1}       one of the project that a decorator replaced
     {"partial": VALUE, "args": [VALUE, ...], "kwargs": [[NAME, VALUE], ...]}
     {"method": "append", "of": VALUE}             a method of an object, which the call may change by it
@@ -29,6 +29,7 @@ from typing import Any
 _MOST_WRAPPED = 9
 _LARGEST_CODE = 8 << 10  # bytes
 _MOST_NAMES = 40
+_ELSEWHERE = "program"  # the module of a function of a test when it is made again
 _FUNCTION = types.FunctionType
 _METHODS = (types.MethodType, types.BuiltinMethodType)
 _TAG = str(sys.implementation.cache_tag)
@@ -71,7 +72,7 @@ def write(value: Any, encode: Encode, is_own: Callable[[str], bool]) -> Any:
         if len(text) > _LARGEST_CODE:
             raise NotWritten("a function that is too long")
         out["code"], out["for"] = base64.b64encode(text).decode(), _TAG
-        out["module"], out["name"] = str(value.__globals__.get("__name__")), value.__name__
+        out["name"] = value.__name__
         out["globals"] = [[name, _global(item, encode)] for name, item in _globals(value)]
     out["defaults"] = encode(value.__defaults__)
     out["named"] = [[name, encode(item)] for name, item in (value.__kwdefaults__ or {}).items()]
@@ -103,7 +104,11 @@ def _own_globals(function: Any) -> list[tuple[str, Any]]:
     if function.__globals__.get("__builtins__") is not builtins:
         return []
     plain = (str, int, float, list, dict, set, tuple)
-    return [(name, item) for name, item in function.__globals__.items() if type(item) in plain and name != "__name__"]
+    return [
+        (name, item)
+        for name, item in function.__globals__.items()
+        if type(item) in plain and name not in ("__name__", "__file__")
+    ]
 
 
 def encode_variable(value: Any, code: Any, encode: Encode) -> Any:
@@ -145,7 +150,8 @@ def _globals(function: Any) -> list[tuple[str, Any]]:
         todo.extend(inner for inner in code.co_consts if isinstance(inner, types.CodeType))
     if len(names) > _MOST_NAMES:
         raise NotWritten("a function with too many names")
-    return [(name, function.__globals__[name]) for name in names if name in function.__globals__]
+    known = [name for name in names if name in function.__globals__ and name not in ("__name__", "__file__")]
+    return [(name, function.__globals__[name]) for name in known]
 
 
 def _global(value: Any, encode: Encode) -> Any:
@@ -164,10 +170,17 @@ def read_code(value: Any, decode: Callable[[Any], Any]) -> Any:
     if value["for"] != _TAG:
         raise NotWritten("a function of another Python")
     names = {name: decode(item) for name, item in value["globals"]}
-    own = {"__builtins__": builtins, "__name__": value["module"], **names}
-    code = marshal.loads(base64.b64decode(value["code"]))  # noqa: S302 - made and read in the box
+    own = {**names, "__builtins__": builtins, "__name__": _ELSEWHERE, "__file__": _ELSEWHERE + ".py"}
+    code = _moved(marshal.loads(base64.b64decode(value["code"])))  # noqa: S302 - made and read in the box
     variables = dict(value["variables"])
     return _made(code, own, value["name"], variables, value, decode)
+
+
+def _moved(code: Any) -> Any:
+    """Return code as if it were in the file of a user's program, by which nobody can tell that a test had it."""
+    inside = tuple(_moved(item) if isinstance(item, types.CodeType) else item for item in code.co_consts)
+    names = {"co_qualname": code.co_name} if hasattr(code, "co_qualname") else {}
+    return code.replace(co_filename=_ELSEWHERE + ".py", co_consts=inside, **names)
 
 
 def read_inner(value: Any, decode: Callable[[Any], Any]) -> Any:
