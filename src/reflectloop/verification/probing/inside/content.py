@@ -388,7 +388,7 @@ class CallPlace:
         else:
             out = io.BytesIO(_as_bytes(content))
         if value["of"] == "TextIOWrapper":
-            out = io.TextIOWrapper(out, "utf-8", newline="")
+            out = io.TextIOWrapper(out, "utf-8")
             out.read(at)
         else:
             out.seek(min(at, len(content)))

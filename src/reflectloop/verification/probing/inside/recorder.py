@@ -26,6 +26,7 @@ _MOST_CALLS, _MOST_OF_A_TEST, _MOST_NESTED = 200, 25, 60  # recorded calls of on
 _MOST_TESTS = 2000  # tests that are named as callers of one function
 _MOST_STATES = 300  # calls with which the state of the project's modules is written
 _MOST_TRIES, _MOST_TRIES_OF_A_TEST = 10_000, 500  # calls of one function that are looked at
+_LONGEST_CALL = 96 << 10  # characters, with all that a call finds
 _MOST_LEFT_OUT = 100  # calls of one function that cannot be written, before it is not looked at any more
 _RUNNER_VARIABLES = ("PYTEST_",)
 _RUNNER = os.path.join(_HERE, "runner.json")  # the variables of the process that runs the tests
@@ -243,7 +244,8 @@ class CallRecorder:
         surroundings: list[list[Any]] = [[name, value] for name, value in beside.content.items()]
         names = [name[len(content.FILE) :] for name in beside.content if name.startswith(content.FILE)]
         key = json.dumps([args, kwargs, surroundings])
-        budget.take(len(key) // 2)
+        if len(key) > _LONGEST_CALL:
+            raise plain_data.NotPlainData("too large")
         if key in function.seen:
             return None
         function.seen.add(key)
