@@ -296,6 +296,7 @@ def test_code_that_only_tests_reach_is_asked_about_however_many_answers_change()
     seen = Observation(FunctionInputs("m.py", "m", "f", ()), limit=8_000)
     seen.tests = [_pair(number, {"value": "st"}, {"value": "th"}, reached={"f:1": 0b11}) for number in (11, 111)]
     seen.near = [_pair(n, {"value": "st"}, {"value": "xx"}, reached={"f:1": 0b101}) for n in range(300, 340)]
+    seen.near = [item._replace(origin=number % 2) for number, item in enumerate(seen.near)]
     assert "only the inputs of the tests reach" in _reasons(seen)
     seen.near = [item._replace(patch=replace(item.patch, reached={"f:1": 0b111})) for item in seen.near]
     assert not judging.judge(seen)
