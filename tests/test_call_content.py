@@ -13,9 +13,9 @@ import pytest
 
 from probed_functions import rules, side, spans
 from reflectloop.verification.probing import changed, inside, neighbours, observations
-from reflectloop.verification.probing.inside import content, functions
+from reflectloop.verification.probing.inside import content, functions, plain_data
 from reflectloop.verification.probing.neighbours import CallInput, FixedValue
-from reflectloop.verification.probing.observations import FunctionInputs
+from reflectloop.verification.probing.observations import FunctionInputs, Observation
 from reflectloop.verification.probing.second_inputs import _surroundings
 from support import Repo
 
@@ -326,6 +326,7 @@ def test_arguments_of_the_program_its_input_and_its_environment_are_varied_only_
     recorded = Recorded(folder, "words", program)
     assert [outcome["value"] for outcome in recorded.repeat()] == [["a", "b", "c", "d"]]
     names = {content.ARGV: ["a"], content.STDIN: "b c", f"{content.ENVIRONMENT}WORD": "d"}
+    names[content.PROGRAM] = FixedValue('{"program": "p"}')
     assert _surroundings(recorded.calls[0], SOURCE.encode()) == names
     fixed = _surroundings(recorded.calls[0], b"def words():\n    return []\n")
     assert {type(value).__name__ for value in fixed.values()} == {"FixedValue"}
@@ -361,6 +362,79 @@ def test_nothing_of_a_function_says_that_a_test_made_it(folder: Path) -> None:
     assert "test" not in json.dumps(outcome["value"])
 
 
+def _seen(tmp_path: Path, base: str, patch: str, name: str, *inputs: CallInput) -> Observation:
+    for folder, source in (("base", base), ("patch", patch)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "program.py").write_text(source)
+    function = FunctionInputs("program.py", "program", name, inputs)
+    sides = side(tmp_path / "base"), side(tmp_path / "patch")
+    return observations.observe([function], *sides, {"program.py": spans(patch)}, "seed", seconds=60)[0]
+
+
+@pytest.mark.parametrize(
+    ("condition", "narrow"),
+    [
+        ("True", False),
+        ("getattr(key, '__name__', '') == '<lambda>'", True),
+        ("hasattr(key, '__code__')", True),
+        ("key.__class__.__name__ == 'function'", True),
+        ("getattr(key, '__module__', '') == 'program'", True),
+    ],
+)
+def test_a_fix_for_one_kind_of_function_is_asked_about(tmp_path: Path, condition: str, *, narrow: bool) -> None:
+    base = "def best(items, key):\n    return sorted(items, key=key)[:2]\n"
+    patch = base.replace(")[:2]", f", reverse={condition})[:2]")
+    value = functions.write(lambda number: number % 7, plain_data.encode_argument, lambda _file: False)
+    inputs = [CallInput((items, FixedValue(json.dumps(value))), {}) for items in ([9, 4, 16], [5, 11, 2], [8, 13, 3])]
+    seen = _seen(tmp_path, base, patch, "best", *inputs)
+    assert len(seen.changed) == 3
+    assert (rules(seen) == ["written-for-the-test"]) is narrow
+
+
+@pytest.mark.parametrize(
+    ("condition", "narrow"),
+    [
+        ("True", False),
+        ("path.startswith(tempfile.gettempdir())", True),
+        ("len(os.path.basename(path)) == 5", True),
+        ("len(os.listdir(os.path.dirname(path))) == 1", True),
+    ],
+)
+def test_a_fix_for_one_place_of_a_file_is_asked_about(tmp_path: Path, condition: str, *, narrow: bool) -> None:
+    base = "import os\nimport tempfile\n\n\ndef count(path):\n    return len(open(path).read().split()) - 1\n"
+    patch = base.replace("- 1", f"- (not {condition})")
+    value = FixedValue(json.dumps({"file": "0/a.txt", "of": "str"}))
+    texts = ("one two", "three four five", "six seven eight nine")
+    seen = _seen(tmp_path, base, patch, "count", *(CallInput((value,), {f"{content.FILE}0/a.txt": t}) for t in texts))
+    assert len(seen.changed) == 3
+    assert (rules(seen) == ["written-for-the-test"]) is narrow
+
+
+@pytest.mark.parametrize(("condition", "narrow"), [("1", False), ("'/' not in sys.argv[0]", True)])
+def test_a_fix_for_one_name_of_the_program_is_asked_about(tmp_path: Path, condition: str, *, narrow: bool) -> None:
+    base = "import sys\n\n\ndef words():\n    return [word.lower() for word in sys.argv[1:-1]]\n"
+    patch = base.replace("[1:-1]", f"[1 : None if {condition} else -1]")
+    name = FixedValue(json.dumps({"program": "tool"}))
+    texts = (["A", "b"], ["C", "d", "E"], ["f"])
+    inputs = (CallInput((), {content.PROGRAM: name, content.ARGV: words}) for words in texts)
+    seen = _seen(tmp_path, base, patch, "words", *inputs)
+    assert len(seen.changed) == 3
+    assert (rules(seen) == ["written-for-the-test"]) is narrow
+
+
+def test_a_fix_for_databases_in_memory_is_asked_about(tmp_path: Path) -> None:
+    base = "def count(base, word):\n    return base.execute('select count(*) from t').fetchone()[0] + len(word) - 1\n"
+    stored = "(not base.execute('pragma database_list').fetchone()[2])"
+    dump = "CREATE TABLE t (n);INSERT INTO t VALUES(1);"
+    value = FixedValue(json.dumps({"database": dump, "rows": False, "cursor": False}))
+    for folder, patch, wanted in (("right", "1", []), ("narrow", stored, ["written-for-the-test"])):
+        (tmp_path / folder).mkdir()
+        inputs = (CallInput((value, word), {}) for word in ("one", "seven", "eleven"))
+        seen = _seen(tmp_path / folder, base, base.replace("- 1", f"- 1 + {patch}"), "count", *inputs)
+        assert len(seen.changed) == 3
+        assert rules(seen) == wanted
+
+
 LENGTH = """import io
 import pathlib
 
@@ -379,16 +453,12 @@ def length(source):
 @pytest.mark.parametrize("narrow", [False, True])
 def test_a_fix_for_one_type_of_a_path_or_a_stream_is_asked_about(tmp_path: Path, of: str, *, narrow: bool) -> None:
     patch = LENGTH.replace("CONDITION", f"(type(source).__name__ != {of!r})" if narrow else "0")
-    for name, source in (("base", LENGTH.replace("CONDITION", "1")), ("patch", patch)):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "program.py").write_text(source)
+    base = LENGTH.replace("CONDITION", "1")
     is_path = of in ("str", "PosixPath")
     value = {"file": "0/a.txt", "of": of} if is_path else {"reader": "0", "of": of, "at": 0}
     place = f"{content.FILE}0/a.txt" if is_path else f"{content.STREAM}0"
     inputs = [CallInput((FixedValue(json.dumps(value)),), {place: text}) for text in ("a xx b", "x y", "xxx xx")]
-    function = FunctionInputs("program.py", "program", "length", tuple(inputs))
-    sides = side(tmp_path / "base"), side(tmp_path / "patch")
-    (seen,) = observations.observe([function], *sides, {"program.py": spans(patch)}, "seed", seconds=60)
+    seen = _seen(tmp_path, base, patch, "length", *inputs)
     assert (rules(seen) == ["written-for-the-test"]) is narrow
 
 

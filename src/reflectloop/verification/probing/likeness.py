@@ -235,7 +235,7 @@ def _stripped(given: CallInput, place: str | None) -> str | None:
 
 
 def _is_single(given: CallInput) -> bool:
-    return len(given.args) + len(given.kwargs) == 1
+    return sum(not isinstance(value, FixedValue) for _, value in _arguments(given)) == 1
 
 
 def _number(given: CallInput) -> int | None:

@@ -198,6 +198,7 @@ def _near(
     given = inputs[origin]
     places: list[int | str] = [*range(len(given.args)), *given.kwargs]
     others = {place: [_at(other, place) for other in inputs if _has(other, place)] for place in places}
+    others = {place: [value for value in values if not _names_file(value)] for place, values in others.items()}
     streams = {
         place: _variants(_at(given, place), chance, [*_alike(_at(given, place), literals), *others[place]])
         for place in places
@@ -215,9 +216,14 @@ def _near(
             changed = with_value(given, place, made.value)
             yield NeighbourInput(changed, origin, str(place), made.family)
             turn += 1
-            if turn % 3 == 0 and len(places) > 1:
-                second = chance.choice([other for other in places if other != place])
+            if turn % 3 == 0 and (rest := [other for other in places if other != place and others[other]]):
+                second = chance.choice(rest)
                 yield NeighbourInput(with_value(changed, second, chance.choice(others[second])), origin, "crossed")
+
+
+def _names_file(value: object) -> bool:
+    """Return True for the path of a temporary file, which only its own test has."""
+    return isinstance(value, FixedValue) and value.text.startswith(('{"file"', '{"folder"'))
 
 
 def one_letter_apart(inputs: Sequence[CallInput], focus: Sequence[int], seed: str) -> list[NeighbourInput]:
@@ -259,18 +265,50 @@ def _of_other_type(value: object) -> list[object]:
         return [int(value)] if value.is_integer() and abs(value) < _EXACT else []
     if isinstance(value, FixedValue):
         return _of_other_class(json.loads(value.text))
-    return [tuple(value)] if type(value) is list else [list(value)] if type(value) is tuple else []
+    made: list[object] = []
+    if type(value) is list:  # such as the arguments of a program
+        for at, item in enumerate(value):
+            others = _of_other_class(json.loads(item.text)) if isinstance(item, FixedValue) else []
+            made += [[*value[:at], other, *value[at + 1 :]] for other in others]
+    return [*made, tuple(value)] if type(value) is list else [list(value)] if type(value) is tuple else []
 
 
-_OTHER_CLASSES = {"str": "PosixPath", "PosixPath": "str", "StringIO": "TextIOWrapper", "TextIOWrapper": "StringIO"}
+_OTHER_PROGRAM = "/usr/local/bin/tool"
+_OTHER_PATHS = {"str": "PosixPath", "PosixPath": "str"}
+_OTHER_STREAMS = {"StringIO": "TextIOWrapper", "TextIOWrapper": "StringIO"}
+_FUNCTIONS = {"code", "inner", "wrapped"}
 
 
 def _of_other_class(written: Any) -> list[object]:  # noqa: ANN401 - JSON
-    """Return the same temporary file or stream as an object of another class."""
-    names = {"file", "folder", "reader"}
-    is_named = isinstance(written, dict) and not names.isdisjoint(written)
-    other = _OTHER_CLASSES.get(str(written["of"])) if is_named else None
-    return [FixedValue(json.dumps({**written, "of": other}))] if other else []
+    """Return the same temporary file elsewhere or as another kind of path, the same stream or function as another."""
+    made: list[dict[str, Any]] = []
+    if not isinstance(written, dict):
+        return []
+    if "file" in written:
+        made = [{**written, "moved": True}]
+    elif "program" in written:
+        made = [{"program": _OTHER_PROGRAM, "moved": True}]
+    if {"file", "folder"} & written.keys():
+        made += [{**written, "of": other} for name, other in _OTHER_PATHS.items() if name == written["of"]]
+    elif "reader" in written and written["of"] in _OTHER_STREAMS:
+        made = [{**written, "of": other} for other in (_OTHER_STREAMS[written["of"]], "file", "pipe")]
+    elif _FUNCTIONS & written.keys():
+        made = [{"partial": written, "args": [], "kwargs": []}, {"called": written}]
+    elif "database" in written:
+        made = [{**written, "stored": True}]
+    return [FixedValue(json.dumps(item)) for item in made]
+
+
+def class_of(value: object) -> str:
+    """Return what kind of value one is, by which equal values are told apart."""
+    written = json.loads(value.text) if isinstance(value, FixedValue) else None
+    if type(value) is list:
+        kinds = {class_of(item) for item in value if isinstance(item, FixedValue)}
+        return f"list of {', '.join(sorted(kinds))}" if kinds else "list"
+    if not isinstance(written, dict):
+        return type(value).__name__
+    kind = written.get("of") or ("function" if _FUNCTIONS & written.keys() else next(iter(written)))
+    return f"{kind} elsewhere" if written.get("moved") else f"{kind} in a file" if written.get("stored") else str(kind)
 
 
 def grown(inputs: Sequence[CallInput], focus: Sequence[int], seed: str) -> list[NeighbourInput]:

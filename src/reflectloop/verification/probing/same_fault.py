@@ -7,11 +7,10 @@ and leaves the same fault in others.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from reflectloop.verification.probing.neighbours import CallInput, FixedValue
+from reflectloop.verification.probing.neighbours import CallInput, class_of
 from reflectloop.verification.probing.observations import AnswerPair, FunctionAnswer, Observation
 
 _LEAST_RIGHT = 5  # texts in right answers, none of which has the mark
@@ -122,5 +121,4 @@ def in_other_types(seen: Observation) -> str:
 
 
 def _type_at(given: CallInput, place: str) -> str:
-    value = given.args[int(place)] if place.isdigit() else given.kwargs[place]
-    return str(json.loads(value.text).get("of")) if isinstance(value, FixedValue) else type(value).__name__
+    return class_of(given.args[int(place)] if place.isdigit() else given.kwargs[place])

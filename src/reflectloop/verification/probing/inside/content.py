@@ -6,12 +6,15 @@ it stands under a name of its own, so that it is varied like an argument:
     "file 0/notes.csv": text, bytes, or None for a file that is not there yet; 0 is the first folder of the test
     "folder 0": None, a folder that is empty or has the files that are named
     "stream 0": text or bytes
-    "standard input": text, "arguments of the program": [text, ...], "environment NAME": text or None
+    "standard input": text, "arguments of the program": [text, ...], "name of the program": {"program": text}
+    "environment NAME": text or None
     "working folder": the folder in which the call runs, as an argument
     "variable NAME": a variable of the function around a function that is inside it
 
 The arguments are {"file": "0/notes.csv", "of": "str"}, {"folder": "0", "of": "PosixPath"},
-{"reader": "0", "of": "StringIO", "at": 3}, {"database": SQL, "rows": false} and what `functions.py` writes.
+{"reader": "0", "of": "StringIO", "at": 3}, {"database": SQL, "rows": false} and what `functions.py` writes. When a call
+is repeated, a file may also be "moved" to another folder with other files, a reader be of "file" or "pipe", and a
+database be "stored" in a file.
 """
 
 from __future__ import annotations
@@ -32,15 +35,18 @@ else:
 
 FILE, FOLDER, STREAM, VARIABLE, ENVIRONMENT = "file ", "folder ", "stream ", "variable ", "environment "
 STDIN, ARGV, WORKING = "standard input", "arguments of the program", "working folder"
+PROGRAM = "name of the program"
 SHOWN = "/data"  # what the folder of all files is called in answers
 _LARGEST_FILE, _MOST_FILES, _LARGEST_DATABASE = 8 << 10, 20, 32 << 10
+_LARGEST_PIPE = 32 << 10  # bytes that fit into a pipe
+_OTHER_TOPS = ("/dev/shm", "/var/tmp")  # noqa: S108 - a folder of a random name, removed after the call
 _DEEPEST = 6  # functions in variables of functions
 _STREAMS: dict[type, str] = {io.StringIO: "StringIO", io.BytesIO: "BytesIO", io.TextIOWrapper: "TextIOWrapper"}
 
 
 def is_surrounding(name: str) -> bool:
     """Return True for the name of something that a call finds, which no parameter can have."""
-    return name in (STDIN, ARGV, WORKING) or name.startswith((FILE, FOLDER, STREAM, VARIABLE, ENVIRONMENT))
+    return name in (STDIN, ARGV, PROGRAM, WORKING) or name.startswith((FILE, FOLDER, STREAM, VARIABLE, ENVIRONMENT))
 
 
 # Writing -------------------------------------------------------------------------------------------------------
@@ -276,7 +282,9 @@ class CallPlace:
     """A folder for the files of one call at a time, and what else the call finds."""
 
     def __init__(self) -> None:
-        self.folder = os.path.join(os.path.realpath(tempfile.gettempdir()), uuid.uuid4().hex[:12])
+        name = uuid.uuid4().hex[:12]
+        self.folder = os.path.join(os.path.realpath(tempfile.gettempdir()), name)
+        self.other = os.path.join(next((top for top in _OTHER_TOPS if os.access(top, os.W_OK)), self.folder), name)
         self.content: dict[str, Any] = {}
         self.is_laid = False
         self.functions: list[Any] = []  # that were made for the arguments
@@ -310,6 +318,8 @@ class CallPlace:
                 os.environ[name[len(ENVIRONMENT) :]] = str(value)
             elif name == ARGV:
                 sys.argv[1:] = [str(part) for part in value]
+            elif name == PROGRAM:
+                sys.argv[:1] = [str(value)]
             elif name == STDIN:
                 sys.stdin = io.TextIOWrapper(io.BytesIO(_as_bytes(value)), "utf-8")
             elif name == WORKING:
@@ -327,6 +337,7 @@ class CallPlace:
             os.environ.update(environ)
         if folder and folder != _working_folder():
             os.chdir(folder)
+        shutil.rmtree(self.other, ignore_errors=True)
 
     def path(self, name: str) -> str:
         """Return the path of a file or folder by its name."""
@@ -358,11 +369,16 @@ class CallPlace:
 
     def without(self, text: str) -> str:
         """Return JSON text in which the folder has the name that it has on both sides."""
-        return text.replace(self.folder, SHOWN) if self.is_laid else text
+        return text.replace(self.folder, SHOWN).replace(self.other, SHOWN)
 
     def holds(self, path: str) -> bool:
         """Return True for a path in the folder."""
-        return self.is_laid and os.path.abspath(path).startswith(self.folder + os.sep)
+        path = os.path.abspath(path)
+        return (
+            path == self.other
+            or path.startswith(self.other + os.sep)
+            or (self.is_laid and path.startswith(self.folder + os.sep))
+        )
 
     def _clear(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -376,39 +392,70 @@ class CallPlace:
 
     def read_path(self, value: Any) -> Any:
         path = self.path(value.get("file") or value["folder"])
+        path = self._moved(path) if value.get("moved") else path
         return path if value["of"] == "str" else getattr(pathlib, value["of"])(path)
 
     def read_stream(self, value: Any) -> Any:
         name = STREAM + value["reader"]
         if isinstance(self.content.get(name), io.IOBase):
             return self.content[name]
-        content, at = self.content.get(name, ""), int(value["at"])
-        if value["of"] == "StringIO":
+        content, at, kind = self.content.get(name, ""), int(value["at"]), value["of"]
+        if kind == "StringIO":
             out: Any = io.StringIO(content if isinstance(content, str) else "")
-        else:
+        elif kind == "BytesIO":
             out = io.BytesIO(_as_bytes(content))
-        if value["of"] == "TextIOWrapper":
-            out = io.TextIOWrapper(out, "utf-8")
+        else:
+            out = io.TextIOWrapper(self._raw_stream(_as_bytes(content), kind), "utf-8")
+        if isinstance(out, io.TextIOWrapper):
             out.read(at)
         else:
             out.seek(min(at, len(content)))
         self.content = {**self.content, name: out}
         return out
 
+    def _raw_stream(self, data: bytes, kind: str) -> Any:
+        """Return bytes as a stream in memory, as an open file, or as what another process writes."""
+        if kind == "file":
+            path = os.path.join(self._elsewhere(), "stream.txt")
+            with open(path, "wb") as file:
+                file.write(data)
+            return open(path, "rb+")  # noqa: SIM115 - the call's
+        if kind == "pipe":
+            reading, writing = os.pipe()
+            os.write(writing, data[:_LARGEST_PIPE])
+            os.close(writing)
+            return open(reading, "rb")  # noqa: SIM115 - the call's
+        return io.BytesIO(data)
+
+    def _moved(self, path: str) -> str:
+        """Return the path of a copy with another name, in a folder with other files that is no temporary one."""
+        folder = os.path.join(self._elsewhere(), os.path.basename(os.path.dirname(path)) + "-moved")
+        if not os.path.isdir(folder):
+            shutil.copytree(os.path.dirname(path), folder)
+            with open(os.path.join(folder, "notes.txt"), "wb") as file:
+                file.write(b"other notes\n")
+        moved = os.path.join(folder, "other-" + os.path.basename(path))
+        if os.path.exists(path):
+            shutil.copyfile(path, moved)
+        return moved
+
+    def _elsewhere(self) -> str:
+        os.makedirs(self.other, exist_ok=True)
+        return self.other
+
+    def read_database(self, value: Any) -> Any:
+        """Return a database that is made by statements."""
+        import sqlite3  # noqa: PLC0415 - not in every Python
+
+        out = sqlite3.connect(os.path.join(self._elsewhere(), "data.db") if value.get("stored") else ":memory:")
+        out.executescript(value["database"])
+        if value["rows"]:
+            out.row_factory = sqlite3.Row
+        return out.cursor() if value["cursor"] else out
+
 
 def _as_bytes(value: Any) -> bytes:
     return value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogateescape")
-
-
-def read_database(value: Any) -> Any:
-    """Return a database in memory, made by statements."""
-    import sqlite3  # noqa: PLC0415 - not in every Python
-
-    out = sqlite3.connect(":memory:")
-    out.executescript(value["database"])
-    if value["rows"]:
-        out.row_factory = sqlite3.Row
-    return out.cursor() if value["cursor"] else out
 
 
 def _working_folder() -> str:

@@ -8,6 +8,7 @@ call is repeated where there are no tests:
     {"inner": "pkg.mod:outer.<locals>.inner", "defaults", "named", "variables"}   one of the project, in another one
     {"wrapped": "pkg.mod:name", "times": 1}       one of the project that a decorator replaced
     {"partial": VALUE, "args": [VALUE, ...], "kwargs": [[NAME, VALUE], ...]}
+    {"called": VALUE}                             an object that calls a function when it is called
     {"method": "append", "of": VALUE}             a method of an object, which the call may change by it
     {"module": "os.path"}                         a module, as a global variable of a function
     {"itself": null}                              the function, as a variable of its own
@@ -199,6 +200,16 @@ def read_wrapped(value: Any) -> Any:
     for _ in range(min(int(value["times"]), _MOST_WRAPPED)):
         known = known.__wrapped__
     return known
+
+
+class CalledObject:
+    """An object that calls a function, as users may pass where tests pass the function."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
 
 
 def read_partial(value: Any, decode: Callable[[Any], Any]) -> Any:

@@ -536,13 +536,15 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "file": lambda value: _place().read_path(value),
     "folder": lambda value: _place().read_path(value),
     "reader": lambda value: _place().read_stream(value),
-    "database": content.read_database,
+    "database": lambda value: _place().read_database(value),
     "code": lambda value: _place().remember(functions.read_code(value, decode)),
     "inner": lambda value: _place().remember(functions.read_inner(value, decode)),
     "method": lambda value: _place().remember(getattr(decode(value["of"]), value["method"])),
+    "called": lambda value: functions.CalledObject(decode(value["called"])),
     "wrapped": functions.read_wrapped,
     "partial": lambda value: functions.read_partial(value, decode),
     "module": lambda value: importlib.import_module(value["module"]),
+    "program": lambda value: str(value["program"]),
     "itself": lambda _value: functions.InnerFunction,
     "pickle": lambda value: pickle.loads(base64.b64decode(value["pickle"])),  # noqa: S301 - made and read in the box
 }

@@ -277,6 +277,7 @@ class CallRecorder:
         settings = self._settings()
         if "argv" in settings:
             beside.content[content.ARGV] = beside.encode(settings["argv"][1:])
+            beside.content[content.PROGRAM] = {"program": settings["argv"][0] if settings["argv"] else ""}
         for name, value in settings.get("env", {}).items():
             beside.content[content.ENVIRONMENT + name] = beside.encode(value)
         beside.working_folder()

@@ -223,7 +223,10 @@ class PreparedCall:
 
     @classmethod
     def of(cls, call: dict[str, Any]) -> PreparedCall | None:
-        if any(not name.startswith((content.ARGV, content.ENVIRONMENT)) for name, _ in call.get("surroundings", ())):
+        if any(
+            not name.startswith((content.ARGV, content.PROGRAM, content.ENVIRONMENT))
+            for name, _ in call.get("surroundings", ())
+        ):
             return None
         try:
             args = [plain_data.decode(value) for value in call["args"]]
@@ -254,7 +257,8 @@ class PreparedCall:
 
 def _content(call: dict[str, Any]) -> dict[str, Any]:
     """Return what a call finds beside its arguments, without the variables of the function around it."""
-    beside = [item for item in call.get("surroundings", ()) if not item[0].startswith(content.VARIABLE)]
+    taken = (content.VARIABLE, content.PROGRAM)  # the latter is set by the way in which calls are repeated
+    beside = [item for item in call.get("surroundings", ()) if not item[0].startswith(taken)]
     return {name: plain_data.decode(value) for name, value in beside}
 
 

@@ -253,7 +253,7 @@ def answer(
         files = place.changes()
         if files and "stopped" not in line["outcome"] and "endless" not in line["outcome"]:
             line["outcome"]["files"] = files
-        return json.loads(place.without(json.dumps(line))) if place.is_laid else line
+        return dict(json.loads(place.without(json.dumps(line))))
     except (OSError, plain_data.NotPlainData, functions.NotWritten) as fault:
         return {"outcome": {"stopped": _text_of(fault)}}
     finally:
