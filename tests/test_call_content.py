@@ -397,6 +397,7 @@ def test_a_fix_for_one_kind_of_function_is_asked_about(tmp_path: Path, condition
         ("True", False),
         ("path.startswith(tempfile.gettempdir())", True),
         ("len(os.path.basename(path)) == 5", True),
+        ("path.endswith('a.txt')", True),
         ("len(os.listdir(os.path.dirname(path))) == 1", True),
     ],
 )

@@ -434,7 +434,7 @@ class CallPlace:
             shutil.copytree(os.path.dirname(path), folder)
             with open(os.path.join(folder, "notes.txt"), "wb") as file:
                 file.write(b"other notes\n")
-        moved = os.path.join(folder, "other-" + os.path.basename(path))
+        moved = os.path.join(folder, "other" + os.path.splitext(path)[1])
         if os.path.exists(path):
             shutil.copyfile(path, moved)
         return moved
