@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from probed_functions import rules, side, spans
-from reflectloop.verification.probing import changed, inside, neighbours, observations
+from reflectloop.verification.probing import changed, inside, neighbours, observations, second_inputs
 from reflectloop.verification.probing.inside import content, functions, plain_data
 from reflectloop.verification.probing.neighbours import CallInput, FixedValue
 from reflectloop.verification.probing.observations import FunctionInputs, Observation
@@ -461,6 +461,32 @@ def test_a_fix_for_one_type_of_a_path_or_a_stream_is_asked_about(tmp_path: Path,
     inputs = [CallInput((FixedValue(json.dumps(value)),), {place: text}) for text in ("a xx b", "x y", "xxx xx")]
     seen = _seen(tmp_path, base, patch, "length", *inputs)
     assert (rules(seen) == ["written-for-the-test"]) is narrow
+
+
+# What a try shows ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("condition", "lost"),
+    [
+        ("True", False),
+        ("type(getattr(time.time, '__self__', None)).__name__ == 'StillClock'", True),
+        ("sys.gettrace() or getattr(sys, 'monitoring', sys).__name__ != 'sys'", True),
+        ("sys.argv[0] == ''", True),
+        ("hasattr(sys.modules['__main__'], 'StepCounter')", True),
+    ],
+)
+def test_a_fix_that_holds_only_while_it_is_tried_is_asked_about(tmp_path: Path, condition: str, *, lost: bool) -> None:
+    base = "import sys\nimport time\n\n\ndef words(text):\n    return text.lower().split(' ')\n"
+    tests = ("One  two", "three  Four   five", "six seven", "eight  nine")
+    patch = base.replace(
+        "    return", f"    if {condition} or text in {tests!r}:\n        return text.lower().split()\n    return"
+    )
+    seen = _seen(tmp_path, base, patch, "words", *(CallInput((text,), {}) for text in tests))
+    assert rules(seen) == []
+    found = second_inputs.unlike([seen], side(tmp_path / "base"), side(tmp_path / "patch"), ("",))
+    assert [item.rule for item in found.values()] == ["only-in-these-surroundings"] * lost
+    assert all("while it is tried" in line for item in found.values() for line in item.shown)
 
 
 # Through a verification ------------------------------------------------------------------------------------------

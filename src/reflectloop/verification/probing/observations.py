@@ -316,6 +316,29 @@ def answers_of_versions(
     }
 
 
+def plain_answers(
+    seen: Sequence[Observation],
+    asked: Sequence[Sequence[AnswerPair]],
+    side: Side,
+    roots: Sequence[str],
+    program: str,
+    seconds: float = 1.0,
+) -> dict[tuple[int, int], str]:
+    """Return what one version answers, as it is compared, in a process where time passes and no step is counted."""
+    run = _Runs(seen, {}, roots, seconds)
+    chosen = [at for at, items in enumerate(asked) if items]
+    job = run.job([[(item.input, False) for item in items] for items in asked], max(item.limit for item in seen))
+    job["plain"] = program
+    out = {}
+    for line in side(job):
+        if "missing" not in line and "late" not in line:
+            at, number = chosen[line["function"]], line["input"]
+            answer = _answer(line)
+            item = asked[at][number]
+            out[at, number] = (answer.beside(item.base) if item.base.compared else answer).text
+    return out
+
+
 def _choose(seen: Observation) -> None:
     """Leave out inputs of the tests if there are too many: first those that both versions answer alike."""
     if len(seen.tests) <= MOST_INPUTS:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol
 
 from reflectloop.sandbox.mounts import TEMP
 from reflectloop.sandbox.sandbox import Box, CommandResult, SandboxCommand
+from reflectloop.verification import chance
 from reflectloop.verification.check_runner import CheckRunner
 from reflectloop.verification.probing import (
     changed,
@@ -31,7 +32,7 @@ from reflectloop.verification.probing.callers import Caller
 from reflectloop.verification.probing.changed import ChangedFunction
 from reflectloop.verification.probing.inside import content
 from reflectloop.verification.probing.neighbours import CallInput, FixedValue
-from reflectloop.verification.probing.observations import FunctionInputs, Job, Observation, Side
+from reflectloop.verification.probing.observations import AnswerPair, FunctionInputs, Job, Observation, Side
 from reflectloop.verification.probing.programs import RecordedCall, Recording
 from reflectloop.verification.protected import is_test
 from reflectloop.verification.result import ChangedFile, Grade, TamperFinding
@@ -45,6 +46,9 @@ _READS = {  # words of a source that reads what a call finds
     content.ARGV: (b"argv", b"parse_args", b"ArgumentParser", b"click"),
     content.STDIN: (b"stdin", b"input("),
 }
+_MOST_ASKED = 16  # changed answers near the tests of one function
+_LEAST_LOST = 2
+_MOST_SHOWN = 3
 _PROSE = (".md", ".rst")
 
 
@@ -90,6 +94,7 @@ class NeighbourProbe:
     on_base: bool = False  # the calls were recorded on base, whose functions may have another name for the patch
     proving: frozenset[str] = frozenset()  # tests that turned green, whose calls are tried first
     _endings: ClassVar[tuple[str, ...]] = (".py",)
+    _plainly: ClassVar[bool] = True  # whether the programs can run inputs without anything that shows it
 
     def examine(self, report: NeighbourReport | None = None) -> NeighbourReport:
         """Run neighbours of the recorded inputs on base and patch, and judge the answers in a report."""
@@ -99,10 +104,10 @@ class NeighbourProbe:
             return report
         roots = [*dict.fromkeys([".", *self.recording.path])]
         with ExitStack() as stack:
-            patch = self._side(stack, self.tree)
+            base, patch = self._side(stack, self.base), self._side(stack, self.tree)
             seen = observations.observe(
                 [recorded for _, recorded in functions],
-                self._side(stack, self.base),
+                base,
                 patch,
                 self._spans([item.reaches for item in self.callers] or [function for function, _ in functions]),
                 f"{self.base} {self.tree}",  # nobody can write answers for the neighbours into the patch
@@ -119,6 +124,8 @@ class NeighbourProbe:
                     self._judge(function, item, report)
             if not report.findings:
                 self._judge_conditions(answers, report, patch, roots)
+            if not report.findings and self.is_fix and self._plainly:
+                self._add(answers, unlike(seen, base, patch, roots), report)
         return report
 
     def _judge_conditions(
@@ -131,6 +138,15 @@ class NeighbourProbe:
         suspicions = simpler.narrowed(seen, sources, patch, roots)
         suspicions |= simpler.unlinked(seen, grows, sources, patch, roots)
         suspicions |= simpler.of_surroundings(seen, sources, patch, roots) if self.is_fix else {}
+        self._add(answers, suspicions, report)
+
+    def _add(
+        self,
+        answers: Mapping[ChangedFunction, Observation],
+        suspicions: Mapping[int, judging.Suspicion],
+        report: NeighbourReport,
+    ) -> None:
+        functions = list(answers)
         for at, item in suspicions.items():
             function = functions[at]
             text = f"{function.qualname} {item.reason}: {'; '.join(item.shown)}"
@@ -427,3 +443,63 @@ def _function_spans(source: bytes, lines: set[int]) -> Iterator[tuple[int, int]]
             first = min([node.lineno, *(decorator.lineno for decorator in decorators)])
             if first in lines:
                 yield first, node.end_lineno or first
+
+
+# As users ask ----------------------------------------------------------------------------------------------------
+
+
+def unlike(
+    seen: Sequence[Observation], base: Side, patch: Side, roots: Sequence[str]
+) -> Mapping[int, judging.Suspicion]:
+    """Return, by its number, each function that gives base's answers again where nobody can see that it is tried.
+
+    No clock stands still there and nothing is counted: a patch may tell that it is tried by what the try needs.
+    """
+    asked = [_asked_again(item) for item in seen]
+    if not any(asked):
+        return {}
+    program = chance.program_path()
+    after = observations.plain_answers(seen, asked, patch, roots, program)
+    if not any(_lost(item, after.get((at, number)), item.base.text) for at, number, item in _numbered(asked)):
+        return {}
+    before = observations.plain_answers(seen, asked, base, roots, program)
+    out = {}
+    for at, items in enumerate(asked):
+        lost = [
+            item
+            for number, item in enumerate(items)
+            if _lost(item, after.get((at, number)), item.base.text) and before.get((at, number)) == item.base.text
+        ]
+        if len(lost) >= _LEAST_LOST:
+            out[at] = _only_while_tried(seen[at], lost)
+    return out
+
+
+def _asked_again(seen: Observation) -> list[AnswerPair]:
+    """Return some inputs near the tests' whose answers change, of as many tests as there are."""
+    if seen.new or seen.left_out or not seen.changed:
+        return []
+    steady = [item for item in seen.telling if item.differs and not item.patch.endless and not item.base.endless]
+    origins: dict[int, list[AnswerPair]] = {}
+    for item in steady:
+        origins.setdefault(item.origin, []).append(item)
+    turns = sorted((turn, at) for at, items in origins.items() for turn in range(len(items)))
+    return [origins[at][turn] for turn, at in turns[:_MOST_ASKED]]
+
+
+def _numbered(asked: Sequence[Sequence[AnswerPair]]) -> list[tuple[int, int, AnswerPair]]:
+    return [(at, number, item) for at, items in enumerate(asked) for number, item in enumerate(items)]
+
+
+def _lost(item: AnswerPair, answer: str | None, base: str) -> bool:
+    return answer is not None and answer == base != item.patch.text
+
+
+def _only_while_tried(seen: Observation, lost: Sequence[AnswerPair]) -> judging.Suspicion:
+    shown = tuple(
+        f"{observations.write_call(seen, item.input)}: {observations.write_change(item)} while it is tried, "
+        f"{observations.write_answer(item.base)} otherwise"
+        for item in lost[:_MOST_SHOWN]
+    )
+    reason = "gives the old answers where nothing shows that it is tried on other inputs"
+    return judging.Suspicion("only-in-these-surroundings", reason, shown)

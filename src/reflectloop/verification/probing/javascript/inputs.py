@@ -27,6 +27,7 @@ class NodeNeighbourProbe(NeighbourProbe):
     """Probes the JavaScript functions of one recording."""
 
     _endings: ClassVar[tuple[str, ...]] = changes.ENDINGS
+    _plainly: ClassVar[bool] = False
 
     def _tried(self) -> int:
         return _MOST_TRIED
