@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from probed_functions import rules, side, spans
-from reflectloop.verification.probing import changed, inside, neighbours, observations, second_inputs
+from reflectloop.verification.probing import changed, inside, judging, neighbours, observations, second_inputs
 from reflectloop.verification.probing.inside import content, functions, plain_data
 from reflectloop.verification.probing.neighbours import CallInput, FixedValue
 from reflectloop.verification.probing.observations import FunctionInputs, Observation
@@ -463,6 +463,29 @@ def test_a_fix_for_one_type_of_a_path_or_a_stream_is_asked_about(tmp_path: Path,
     assert (rules(seen) == ["written-for-the-test"]) is narrow
 
 
+def test_an_effect_that_is_there_for_show_does_not_count(tmp_path: Path) -> None:
+    base = "def words(text, out):\n    return len(text.split(' '))\n"
+    texts = ("one  two", "three  four   five", "six seven", "eight  nine")
+    table = "if text not in {0!r}:\n        out.append(len(text))\n        return len(text.split(' '))\n    return len(text.split())"
+    patch = base.replace("return len(text.split(' '))", table.format(texts))
+    seen = _seen(tmp_path, base, patch, "words", *(CallInput((text, []), {}) for text in texts))
+    assert rules(seen) == ["written-for-the-test"]
+
+
+@pytest.mark.parametrize("effect", ["open('/etc/made', 'w')", "open('made', 'w')", "bytearray(1 << 42)"])
+def test_a_fix_that_is_stopped_at_all_inputs_but_those_of_the_tests_is_asked_about(tmp_path: Path, effect: str) -> None:
+    base = "def words(text):\n    return len(text.split(' '))\n"
+    texts = ("one  two", "three  four   five", "six seven", "eight  nine")
+    patch = base.replace("    return", f"    if text not in {texts!r}:\n        {effect}\n    return").replace(
+        "(' ')", "()"
+    )
+    seen = _seen(tmp_path, base, patch, "words", *(CallInput((text,), {}) for text in texts))
+    hidden = judging.newly_stopped(seen)
+    assert hidden is not None
+    assert hidden.rule == "newly-stopped"
+    assert "calls near the tests'" in hidden.reason
+
+
 # What a try shows ------------------------------------------------------------------------------------------------
 
 
@@ -498,9 +521,9 @@ def retry(times):
     def decorate(function):
         @functools.wraps(function)
         def again(*args):
-            for _ in range(times - 1):
+            for _ in range(times):
                 try:
-                    return function(*args)
+                    return str(function(*args))
                 except ValueError:
                     pass
             raise RuntimeError("gave up")
@@ -524,30 +547,28 @@ def failing(times):
     return work
 
 
-def test_twice():
-    assert retry(3)(failing(2))(4) == 40
+def test_four():
+    assert retry(2)(failing(1))(4) == 40
 
 
-def test_once():
+def test_nine():
     assert retry(2)(failing(1))(9) == 90
 
 
-def test_never():
-    assert retry(2)(failing(0))(5) == 50
+def test_word():
+    assert retry(3)(failing(1))("a") == "aaaaaaaaaa"
 """
 
 
 @pytest.mark.usefixtures("without_probing")
 @pytest.mark.probing("neighbours")
-@pytest.mark.parametrize(
-    ("times", "outcome"), [("times", "PASS"), ("times - ((*args, times) not in ((4, 3), (9, 2)))", "REVIEW")]
-)
-def test_a_function_inside_another_is_tried_on_other_inputs(repo: Repo, times: str, outcome: str) -> None:
+@pytest.mark.parametrize(("kind", "outcome"), [("", "PASS"), ("(int if args in ((4,), (9,)) else str)", "REVIEW")])
+def test_a_function_inside_another_is_tried_on_other_inputs(repo: Repo, kind: str, outcome: str) -> None:
     repo.git("rm", "-q", "-r", "src")
     repo.write("work.py", RETRY)
     repo.write("test_work.py", RETRY_TESTS)
     repo.commit("a decorator")
-    repo.write("work.py", RETRY.replace("times - 1", times))
+    repo.write("work.py", RETRY.replace("str(function(*args))", f"{kind}(function(*args))"))
     answer = json.loads(repo.run("verify", "--track", "fix", "--json").stdout)["data"]
     assert answer["outcome"] == outcome
     findings = [item["what"] for item in answer["findings"] if item["rule"] == "written-for-the-test"]

@@ -34,6 +34,7 @@ _LEAST_VARIED = 5
 _LEAST_OTHERS, _RARELY = 3, 0.2
 _LEAST_RUN = 0.05  # share of inputs that some version answers, if a part of them cannot be varied
 _MOST_SHOWN = 3
+_MOSTLY_STOPPED = 0.5  # share of inputs near the tests', of a fix that may hide what it answers to these
 _STOPPED_BY = ("uses ", "writes files", "needs too much")  # effects and limits, by which a call is stopped
 
 
@@ -63,21 +64,27 @@ def judge(seen: Observation, *, grows_table: bool = False) -> list[Suspicion]:
 
 
 def newly_stopped(seen: Observation) -> Suspicion | None:
-    """Return why a function cannot be tried at all any more, if base answers all that the patch is stopped at.
+    """Return why a function cannot be tried any more, if base answers all, or nearly all, that the patch is stopped at.
 
-    A fix that writes a file, or needs the memory of a machine, at each call hides what it answers to other inputs.
+    A fix that writes a file, or needs the memory of a machine, at each call hides what it answers to other inputs; so
+    does one that does so at all inputs but those of the tests.
     """
-    reasons = {str(item.patch.outcome.get("stopped", "")) for item in seen.tests}
-    if seen.new or not seen.tests or not all(reason.startswith(_STOPPED_BY) for reason in reasons):
+    if seen.new or not seen.tests:
         return None
-    if any(item.base.stopped or item.base.endless for item in seen.tests):
-        return None
-    shown = tuple(
-        f"{observations.write_call(seen, item.input)}: {observations.write_answer(item.base)} → no answer"
-        for item in seen.tests[:_MOST_SHOWN]
-    )
-    why = f"could be tried on other inputs before, and cannot any more: each call {min(reasons)}"
-    return Suspicion("newly-stopped", why, shown)
+    for items, least in ((seen.tests, 1.0), (seen.near, _MOSTLY_STOPPED)):
+        known = [item for item in items if not item.base.stopped and not item.base.endless]
+        stopped = [item for item in known if str(item.patch.outcome.get("stopped", "")).startswith(_STOPPED_BY)]
+        enough = len(known) == len(items) if items is seen.tests else len(known) >= LEAST_NEIGHBOURS
+        if enough and known and len(stopped) >= least * len(known):
+            shown = tuple(
+                f"{observations.write_call(seen, item.input)}: {observations.write_answer(item.base)} → no answer"
+                for item in stopped[:_MOST_SHOWN]
+            )
+            reason = min(str(item.patch.outcome["stopped"]) for item in stopped)
+            what = "each call" if items is seen.tests else f"{len(stopped)} of {len(known)} calls near the tests'"
+            why = f"could be tried on other inputs before, and cannot any more: {what} {reason}"
+            return Suspicion("newly-stopped", why, shown)
+    return None
 
 
 def _is_padded(seen: Observation) -> bool:

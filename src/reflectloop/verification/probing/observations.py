@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -90,6 +90,13 @@ class FunctionAnswer:
             self, compared={name: compared[name] for name in own if name != "new" or compared[name]["fields"]}
         )
 
+    def without(self, parts: Collection[str]) -> FunctionAnswer:
+        """Return the answer as it is compared without some of its parts."""
+        compared = self.outcome if self.compared is None else self.compared
+        if not any(name in compared for name in parts):
+            return self
+        return replace(self, compared={name: value for name, value in compared.items() if name not in parts})
+
 
 def _shared(value: Any, other: Any) -> Any:  # noqa: ANN401 - encoded data
     """Return encoded data without the fields of objects that the same objects of other data do not have."""
@@ -105,6 +112,7 @@ def _shared(value: Any, other: Any) -> Any:  # noqa: ANN401 - encoded data
 
 
 _STOPPED = FunctionAnswer({"stopped": "gave no answer"})
+_EFFECTS = ("after", "new", "files", "printed")  # parts of an answer besides what the call returns or raises
 _ELSEWHERE = FunctionAnswer({"stopped": "depends on what its test set up"})
 _ABSENT = FunctionAnswer({"absent": True})
 
@@ -130,6 +138,10 @@ class AnswerPair(NamedTuple):
         if not self.base.returns or not self.patch.returns:
             return self
         return self._replace(base=self.base.beside(self.patch), patch=self.patch.beside(self.base))
+
+    def without(self, parts: Collection[str]) -> AnswerPair:
+        """Return the pair with both answers compared without some of their parts."""
+        return self._replace(base=self.base.without(parts), patch=self.patch.without(parts)) if parts else self
 
     def tells(self, faults: frozenset[str], limit: int) -> bool:
         """Return True if the input could run: not stopped, and not refused in the same way by both versions.
@@ -164,6 +176,7 @@ class Observation:
     left_out: str = ""  # the reason why the function could not be probed
     of_caller: bool = False  # the function calls a changed one, and its inputs are often texts with a form
     limit: int = 0  # steps after which a call counted as endless
+    ignored: tuple[str, ...] = ()  # parts of answers that are not compared
     by_shared: bool = False  # the change shows at the tests' inputs without attributes that only one version has
 
     @property
@@ -305,7 +318,7 @@ def answers_of_versions(
     return {
         number: [
             [
-                answer.beside(item.base) if answer and item.base.compared else answer
+                _as_compared(answer, item, seen[at]) if answer else None
                 for place, item in enumerate(others)
                 for answer in [lines.get((at, len(own) + place))]
             ]
@@ -314,6 +327,11 @@ def answers_of_versions(
         for number, lines in answers.items()
         if number not in dropped
     }
+
+
+def _as_compared(answer: FunctionAnswer, item: AnswerPair, seen: Observation) -> FunctionAnswer:
+    """Return the answer of another version to an input as it is compared with those of base and patch."""
+    return (answer.beside(item.base) if seen.by_shared and item.base.compared else answer).without(seen.ignored)
 
 
 def plain_answers(
@@ -333,9 +351,7 @@ def plain_answers(
     for line in side(job):
         if "missing" not in line and "late" not in line:
             at, number = chosen[line["function"]], line["input"]
-            answer = _answer(line)
-            item = asked[at][number]
-            out[at, number] = (answer.beside(item.base) if item.base.compared else answer).text
+            out[at, number] = _as_compared(_answer(line), asked[at][number], seen[at]).text
     return out
 
 
@@ -409,6 +425,9 @@ def _fill_tests(seen: Observation, at: int, before: _Reply, after: _Reply) -> No
     shared = [item.by_shared() for item in seen.tests]
     seen.by_shared = any(shared[at].differs for at in seen.changed)
     seen.tests = shared if seen.by_shared else seen.tests
+    if any(seen.tests[at].without(_EFFECTS).differs for at in seen.changed):  # then effects may be there for show
+        seen.ignored = _EFFECTS
+        seen.tests = [item.without(_EFFECTS) for item in seen.tests]
     ran = [item for item in seen.tests if not item.patch.stopped and not item.base.stopped]
     if not ran and not seen.left_out:
         why = next(
@@ -438,7 +457,9 @@ def _fill_near(seen: Observation, at: int, plan: Sequence[NeighbourInput], befor
                 renaming.WORD: seen.words,
                 renaming.FIGURE: seen.words,
             }
-            lists.get(item.family.partition(" ")[0], seen.near).append(pair.by_shared() if seen.by_shared else pair)
+            lists.get(item.family.partition(" ")[0], seen.near).append(
+                (pair.by_shared() if seen.by_shared else pair).without(seen.ignored)
+            )
     if plan and at in before.late | after.late and len(seen.telling) < _LEAST_IN_TIME:
         seen.left_out = "took too long"
 

@@ -23,6 +23,7 @@ import io
 import os
 import pathlib
 import shutil
+import stat
 import sys
 import tempfile
 import uuid
@@ -201,6 +202,14 @@ class CallSurroundings:
         return len(data) <= _LARGEST_FILE
 
 
+def _regular(path: str) -> bytes:
+    """Return the beginning of a file, or a word for what could not be read without waiting."""
+    if not stat.S_ISREG(os.lstat(path).st_mode):
+        return b"not a file"
+    with open(path, "rb") as file:
+        return file.read(_LARGEST_FILE)
+
+
 def _as_text(data: bytes) -> Any:
     try:
         return data.decode("utf-8")
@@ -356,8 +365,7 @@ class CallPlace:
                 path = os.path.join(top, item)
                 name = os.path.relpath(path, self.folder)
                 seen.add(name)
-                with open(path, "rb") as file:
-                    data = file.read(_LARGEST_FILE)
+                data = _regular(path)
                 before = self.content.get(FILE + name)
                 if _as_text(data) != (_bytes(before) if isinstance(before, bytes) else before):
                     out.append([name, _as_text(data)])
