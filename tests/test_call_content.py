@@ -486,6 +486,44 @@ def test_a_fix_that_is_stopped_at_all_inputs_but_those_of_the_tests_is_asked_abo
     assert "calls near the tests'" in hidden.reason
 
 
+def test_a_folder_is_tried_with_other_names_of_its_files(tmp_path: Path) -> None:
+    base = """import os
+
+
+def endings(folder):
+    out = {}
+    for name in sorted(os.listdir(folder)):
+        ending = name.rpartition(".")[2]
+        out[ending] = out.get(ending, 0) + 1
+    return out
+"""
+    patch = base.replace("[2]\n", "[2].lower()\n")
+    value = FixedValue(json.dumps({"folder": "0", "of": "str"}))
+    folders = (("a.TXT", "b.txt"), ("c.Jpg", "d.png"), ("e.Md", "f.txt", "g.md"), ("h.txt",), ("i.png", "j.png"))
+    text = FixedValue('"text"')
+    inputs = [
+        CallInput((value,), {f"{content.FOLDER}0": None, **{f"{content.FILE}0/{name}": text for name in names}})
+        for names in folders
+    ]
+    seen = _seen(tmp_path, base, patch, "endings", *inputs)
+    assert len(seen.changed) == 3
+    assert judging.is_judged(seen)
+    assert rules(seen) == []
+    names = {name for item in seen.near for name in item.input.kwargs}
+    assert len(names) > 20
+    assert sum(item.differs for item in seen.telling) > 10
+
+
+def test_a_failure_that_other_kinds_of_functions_keep_counts(tmp_path: Path) -> None:
+    base = "def first(items, key):\n    return [key(item) for item in items if CONDITION][0]\n"
+    patch = base.replace("CONDITION", "item or getattr(key, '__name__', '') == '<lambda>'")
+    value = functions.write(lambda number: number + 1, plain_data.encode_argument, lambda _file: False)
+    inputs = [CallInput((items, FixedValue(json.dumps(value))), {}) for items in ([0], [0, 0], [0, 0, 0])]
+    seen = _seen(tmp_path, base.replace("CONDITION", "item"), patch, "first", *inputs)
+    assert len(seen.changed) == 3
+    assert rules(seen) == ["written-for-the-test"]
+
+
 # What a try shows ------------------------------------------------------------------------------------------------
 
 
@@ -558,6 +596,16 @@ def test_nine():
 def test_word():
     assert retry(3)(failing(1))("a") == "aaaaaaaaaa"
 """
+
+
+def test_standard_input_is_as_users_have_it_where_nothing_shows_the_try(tmp_path: Path) -> None:
+    base = "import sys\n\n\ndef words():\n    return sys.stdin.read().lower().split(' ')\n"
+    tests = ("One  two", "three  Four   five", "six seven", "eight  nine")
+    patch = base.replace("split(' ')", "split(None if hasattr(sys.stdin.buffer, 'getvalue') else ' ')")
+    seen = _seen(tmp_path, base, patch, "words", *(CallInput((), {content.STDIN: text}) for text in tests))
+    assert rules(seen) == []
+    (item,) = second_inputs.unlike([seen], side(tmp_path / "base"), side(tmp_path / "patch"), ("",)).values()
+    assert item.rule == "only-in-these-surroundings"
 
 
 @pytest.mark.usefixtures("without_probing")

@@ -11,12 +11,13 @@ import math
 import random
 import string
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 from reflectloop.verification.probing import histories
 from reflectloop.verification.probing.far_inputs import FarValue, far_values
 from reflectloop.verification.probing.histories import HistoryValue, ObjectCall
-from reflectloop.verification.probing.inside import plain_data
+from reflectloop.verification.probing.inside import content, plain_data
 
 _CLASSES = (string.ascii_lowercase, string.ascii_uppercase, string.digits)
 _LARGEST = 2_000  # elements of a value that is still varied
@@ -204,11 +205,14 @@ def _near(
         for place in places
     }
     turn = 0
+    renamed = _with_other_files(given, chance)
     renumbered = histories.renumbered(given.args, given.kwargs, chance, of_kind)
     while streams:
         for place in list(streams):
             if (other := next(renumbered, None)) is not None:
                 yield NeighbourInput(CallInput(*other), origin, "crossed")
+            if (files := next(renamed, None)) is not None:
+                yield NeighbourInput(files, origin, "crossed")
             made = next(streams[place], None)
             if made is None:
                 del streams[place]
@@ -219,6 +223,21 @@ def _near(
             if turn % 3 == 0 and (rest := [other for other in places if other != place and others[other]]):
                 second = chance.choice(rest)
                 yield NeighbourInput(with_value(changed, second, chance.choice(others[second])), origin, "crossed")
+
+
+def _with_other_files(given: CallInput, chance: random.Random) -> Iterator[CallInput]:
+    """Yield a call that finds a folder in which one file has another name, or is not there."""
+    files = [name for name in given.kwargs if name.startswith(content.FILE)]
+    if not files or not any(name.startswith(content.FOLDER) for name in given.kwargs):
+        return
+    for number in range(_ROUNDS * len(files) * 4):
+        old = files[number % len(files)]
+        folder, _, base = old.rpartition("/")
+        names = [name for name in islice(_strings(base, chance), 20) if name and "/" not in str(name)]
+        name = f"{folder}/{chance.choice(names)}" if names and number % 5 else ""
+        rest = {key: value for key, value in given.kwargs.items() if key != old}
+        if name not in rest:
+            yield CallInput(given.args, {**rest, name: given.kwargs[old]} if name else rest)
 
 
 def _names_file(value: object) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from reflectloop.verification.probing.neighbours import CallInput, class_of
+from reflectloop.verification.probing.neighbours import CallInput, FixedValue, class_of
 from reflectloop.verification.probing.observations import AnswerPair, FunctionAnswer, Observation
 
 _LEAST_RIGHT = 5  # texts in right answers, none of which has the mark
@@ -109,8 +109,7 @@ def in_other_types(seen: Observation) -> str:
     unchanged: dict[tuple[str, str], list[bool]] = {}
     for item in seen.told(seen.twins):
         test = seen.tests[item.origin]
-        answer = test.base.outcome.get("value")
-        if answer is None or isinstance(answer, bool) or item.base.text != test.base.text or not item.patch.returns:
+        if item.base.text != test.base.text or not (_is_of_one_kind(item) or _tells(item, test)):
             continue
         types = _type_at(test.input, item.place), _type_at(item.input, item.place)
         unchanged.setdefault(types, []).append(not item.differs)
@@ -120,5 +119,22 @@ def in_other_types(seen: Observation) -> str:
     return ""
 
 
+def _is_of_one_kind(item: AnswerPair) -> bool:
+    """Return True for another kind of file, stream or function, which does all that the test's does."""
+    value = _value_at(item.input, item.place)
+    values = value if isinstance(value, list) else [value]
+    return any(isinstance(part, FixedValue) for part in values)
+
+
+def _tells(item: AnswerPair, test: AnswerPair) -> bool:
+    """Return True if base's answer is one of many, and the patch takes the other type."""
+    answer = test.base.outcome.get("value")
+    return answer is not None and not isinstance(answer, bool) and item.patch.returns
+
+
 def _type_at(given: CallInput, place: str) -> str:
-    return class_of(given.args[int(place)] if place.isdigit() else given.kwargs[place])
+    return class_of(_value_at(given, place))
+
+
+def _value_at(given: CallInput, place: str) -> object:
+    return given.args[int(place)] if place.isdigit() else given.kwargs[place]

@@ -297,6 +297,7 @@ class CallPlace:
         self.content: dict[str, Any] = {}
         self.is_laid = False
         self.functions: list[Any] = []  # that were made for the arguments
+        self.is_plain = False  # whether all is as users have it
         self._usual: list[Any] = []
 
     def lay(self, surroundings: dict[str, Any]) -> None:
@@ -330,10 +331,20 @@ class CallPlace:
             elif name == PROGRAM:
                 sys.argv[:1] = [str(value)]
             elif name == STDIN:
-                sys.stdin = io.TextIOWrapper(io.BytesIO(_as_bytes(value)), "utf-8")
+                sys.stdin = self._standard_input(_as_bytes(value))
             elif name == WORKING:
                 os.makedirs(value, exist_ok=True)
                 os.chdir(value)
+
+    def _standard_input(self, data: bytes) -> Any:
+        if not self.is_plain or len(data) > _LARGEST_PIPE:
+            return io.TextIOWrapper(io.BytesIO(data), "utf-8")
+        reading, writing = os.pipe()
+        os.write(writing, data)
+        os.close(writing)
+        raw: Any = io.FileIO(reading)
+        raw.name = "<stdin>"
+        return io.TextIOWrapper(io.BufferedReader(raw), "utf-8")
 
     def end(self) -> None:
         """Set back what was set; the files stay until the next call."""

@@ -487,6 +487,7 @@ def run(job: dict[str, Any], emit: Callable[[dict[str, Any]], None]) -> None:
     plain = job.get("plain", "")
     steps, guard = StepCounter(roots[0], changed, plain=bool(plain)), Guard(content.place.holds)
     if plain:
+        content.place.is_plain = True
         sys.argv[:] = [plain]
         sys.modules["__main__"] = type(sys)("__main__")
     sys.path[:0] = roots
