@@ -21,7 +21,9 @@ from support import Repo
 
 SOURCE = """import functools
 import os
+import shutil
 import sys
+import tempfile
 
 
 def apply(items, function):
@@ -61,6 +63,12 @@ def save(path, text):
     with open(path, "w") as file:
         file.write(text)
     return str(path)
+
+
+def replace(path, text):
+    with tempfile.NamedTemporaryFile("w", delete=False) as file:
+        file.write(text)
+    shutil.move(file.name, path)
 
 
 def names(folder):
@@ -280,6 +288,13 @@ def test_files_that_a_call_writes_are_part_of_its_answer_and_no_others_are_writt
     recorded.calls[0]["args"][0] = str(folder / "elsewhere")
     assert "stopped" in recorded.repeat()[0]
     assert not (folder / "elsewhere").exists()
+
+
+def test_a_file_that_is_written_elsewhere_first_is_part_of_the_answer(folder: Path) -> None:
+    program = f"{IN_FOLDER}(d / 'a.txt').write_text('old')\nwork.replace(d / 'a.txt', 'new')"
+    (outcome,) = Recorded(folder, "replace", program).repeat()
+    assert outcome == {"value": None, "files": [["0/a.txt", "new"]]}
+    assert not [path for path in (folder / "tmp").rglob("*") if path.is_file() and path.name != "a.txt"]
 
 
 @pytest.mark.parametrize("name", ["../out", "/etc/out", "0/../../out"])

@@ -292,7 +292,8 @@ class CallPlace:
 
     def __init__(self) -> None:
         name = uuid.uuid4().hex[:12]
-        self.folder = os.path.join(os.path.realpath(tempfile.gettempdir()), name)
+        self.top = os.path.join(os.path.realpath(tempfile.gettempdir()), name)  # where a call makes temporary files
+        self.folder = os.path.join(self.top, "data")
         self.other = os.path.join(next((top for top in _OTHER_TOPS if os.access(top, os.W_OK)), self.folder), name)
         self.content: dict[str, Any] = {}
         self.is_laid = False
@@ -320,7 +321,9 @@ class CallPlace:
 
     def enter(self) -> None:
         """Set what else the call finds."""
-        self._usual = [sys.stdin, list(sys.argv), dict(os.environ), _working_folder()]
+        self._usual = [sys.stdin, list(sys.argv), dict(os.environ), _working_folder(), tempfile.tempdir]
+        os.makedirs(self.top, exist_ok=True)
+        tempfile.tempdir = self.top
         for name, value in self.content.items():
             if name.startswith(ENVIRONMENT) and value is None:
                 os.environ.pop(name[len(ENVIRONMENT) :], None)
@@ -350,7 +353,7 @@ class CallPlace:
         """Set back what was set; the files stay until the next call."""
         if not self._usual:
             return
-        sys.stdin, argv, environ, folder = self._usual
+        sys.stdin, argv, environ, folder, tempfile.tempdir = self._usual
         sys.argv[:] = argv
         if dict(os.environ) != environ:
             os.environ.clear()
@@ -358,6 +361,9 @@ class CallPlace:
         if folder and folder != _working_folder():
             os.chdir(folder)
         shutil.rmtree(self.other, ignore_errors=True)
+        for name in os.listdir(self.top) if os.path.isdir(self.top) else ():
+            if name != os.path.basename(self.folder):
+                _remove(os.path.join(self.top, name))
 
     def path(self, name: str) -> str:
         """Return the path of a file or folder by its name."""
@@ -391,13 +397,9 @@ class CallPlace:
         return text.replace(self.folder, SHOWN).replace(self.other, SHOWN)
 
     def holds(self, path: str) -> bool:
-        """Return True for a path in the folder."""
+        """Return True for a path in the folder, or for a temporary file."""
         path = os.path.abspath(path)
-        return (
-            path == self.other
-            or path.startswith(self.other + os.sep)
-            or (self.is_laid and path.startswith(self.folder + os.sep))
-        )
+        return path in (self.other, self.top) or path.startswith((self.other + os.sep, self.top + os.sep))
 
     def _clear(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -471,6 +473,13 @@ class CallPlace:
         if value["rows"]:
             out.row_factory = sqlite3.Row
         return out.cursor() if value["cursor"] else out
+
+
+def _remove(path: str) -> None:
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        os.unlink(path)
 
 
 def _as_bytes(value: Any) -> bytes:
