@@ -14,10 +14,9 @@ import yaml
 
 from gate_builders import FULL_CONTRACT
 from reflectloop.verification import intended
+from reflectloop.verification.flaky_tests import FlakyTests
 from reflectloop.verification.intended import IntendedChanges, NewVersionOutcomes
 from reflectloop.verification.result import ChangedFile, DetectedCheck, Outcome, TamperFinding, VerificationResult
-from reflectloop.verification.sealed import SealedVerification
-from reflectloop.verification.sealed_trees import VerificationInput
 from test_verify import Calc, calc
 
 pytestmark = pytest.mark.usefixtures("without_probing")
@@ -261,20 +260,6 @@ def test_a_build_that_fails_on_base_too_does_not_keep_the_tests_from_judging(cal
     assert found["checks"][1]["sealed"]["counts"]["passed"] == 3
 
 
-class ScriptedRuns(SealedVerification):
-    """Answers repeated runs from a script: the outcomes of one test, by tree."""
-
-    def __init__(self, outcomes: dict[str, list[Outcome]]) -> None:
-        self.case = VerificationInput("base", "head", [])
-        self.tree = "sealed"
-        self.outcomes = outcomes
-
-    def _again(self, tree: str, check: DetectedCheck, description: str, only: Sequence[str] = ()) -> VerificationResult:
-        del check, description, only
-        outcome = self.outcomes[tree].pop(0)
-        return VerificationResult(ok=False, type="test_failure", summary="", tests={"t": outcome})
-
-
 @pytest.mark.parametrize(
     ("sealed", "base", "flaky"),
     [
@@ -291,9 +276,14 @@ class ScriptedRuns(SealedVerification):
 def test_a_test_is_flaky_if_it_passes_again_or_fails_on_base_too(
     sealed: list[Outcome], base: list[Outcome], flaky: list[str]
 ) -> None:
-    runs = ScriptedRuns({"sealed": list(sealed), "base": list(base)})
+    outcomes = {"sealed": list(sealed), "base": list(base)}
+
+    def again(tree: str, check: DetectedCheck, description: str, only: Sequence[str]) -> VerificationResult:
+        del check, description, only
+        return VerificationResult(ok=False, type="test_failure", summary="", tests={"t": outcomes[tree].pop(0)})
+
     check = DetectedCheck("tests", "test", "pytest", ("pytest",))
-    assert runs._flaky(check, ["t"]) == flaky
+    assert FlakyTests(again, "base", "sealed").among(check, ["t"]) == flaky
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from python_test_diff import BASE, bad, found
 from reflectloop.verification.result import ChangedFile
 from reflectloop.verification.tampering import look
-from reflectloop.verification.tampering.detection_patterns import signs
+from reflectloop.verification.tampering.source import signs
 
 
 @pytest.mark.parametrize(

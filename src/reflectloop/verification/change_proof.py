@@ -11,13 +11,12 @@ from typing import NamedTuple
 from reflectloop.terms import Decision, Track
 from reflectloop.verification import new_names, verdict
 from reflectloop.verification.compare import NO_ANSWER
-from reflectloop.verification.result import FINDING_KINDS, ChangedFile, DetectedCheck, VerificationResult
+from reflectloop.verification.result import FINDING_KINDS, RED, ChangedFile, DetectedCheck, VerificationResult
 from reflectloop.verification.tree_builder import TreeBuilder
 from reflectloop.verification.verdict import CheckComparison, PatchTests, PlanCheckResult, VerdictReason
 
 TRIES = 2  # repetitions of a test before its outcome counts
 MOST_FLAKES = 50  # more tests than this do not fail by chance
-_RED = ("failed", "error")
 _ARGUMENT = "unexpected keyword argument"
 Again = Callable[[str, DetectedCheck, str, Sequence[str]], VerificationResult]
 
@@ -167,7 +166,7 @@ class ChangeProof:
             return list(names)  # a build, or tests without names: both sides were run completely
         remaining = list(names)[:MOST_FLAKES]
         again = self.again(red, judged.check, "red on base, once more", remaining)
-        red_now = (*_RED, *((None,) if died(again) else ()))
+        red_now = (*RED, *((None,) if died(again) else ()))
         remaining = [name for name in remaining if again.tests.get(name) in red_now]
         if not remaining:
             return []

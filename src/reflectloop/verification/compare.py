@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from reflectloop.verification import reports
-from reflectloop.verification.result import FINDING_KINDS, Outcome, VerificationResult
+from reflectloop.verification.result import FINDING_KINDS, RED, Outcome, VerificationResult
 
 # Results of these types say nothing about single tests: the check itself did not finish.
 NO_ANSWER = frozenset(
@@ -16,7 +16,6 @@ NO_ANSWER = frozenset(
         "tampered",
     )
 )
-_RED = frozenset(("failed", "error"))
 _GREEN = frozenset(("passed", "xpassed"))
 _NOT_RUN = frozenset(("skipped", "xfailed"))
 
@@ -82,7 +81,7 @@ def _names_failures_only(result: VerificationResult) -> bool:
 
 def _by_failure(base: VerificationResult, now: VerificationResult) -> Comparison:
     """Compare named failures; one that is no longer named is fixed if at least as many tests ran."""
-    before, after = ({name for name, outcome in result.tests.items() if outcome in _RED} for result in (base, now))
+    before, after = ({name for name, outcome in result.tests.items() if outcome in RED} for result in (base, now))
     fewer = _ran(base) - _ran(now)
     return Comparison(
         fixed=tuple(sorted(before - after)) if fewer <= 0 else (),
@@ -103,13 +102,13 @@ def by_test(base: Mapping[str, Outcome], now: Mapping[str, Outcome]) -> Comparis
         return tuple(sorted(name for name in base if base[name] in before and now.get(name) in after))
 
     missing = [name for name in base if name not in now and base[name] not in _NOT_RUN]
-    new_red = [name for name in now if name not in base and now[name] in _RED]
+    new_red = [name for name in now if name not in base and now[name] in RED]
     return Comparison(
-        fixed=changed(_RED, _GREEN),
-        newly_failing=tuple(sorted({*changed(_GREEN | _NOT_RUN, _RED), *new_red})),
+        fixed=changed(RED, _GREEN),
+        newly_failing=tuple(sorted({*changed(_GREEN | _NOT_RUN, RED), *new_red})),
         vanished=tuple(sorted(missing)),
-        now_skipped=changed(_GREEN | _RED, _NOT_RUN),  # skipping a failing test does not fix it
-        pre_existing=changed(_RED, _RED),
+        now_skipped=changed(_GREEN | RED, _NOT_RUN),  # skipping a failing test does not fix it
+        pre_existing=changed(RED, RED),
         added=tuple(sorted(name for name in now if name not in base)),
     )
 
@@ -143,7 +142,7 @@ def _by_outcome(base: VerificationResult, now: VerificationResult) -> Comparison
     """
     name = now.summary if not now.ok else base.summary
     lost = base.counts.passed - now.counts.passed if now.ok and base.ok else 0
-    failing = tuple(sorted(name for name, outcome in now.tests.items() if outcome in _RED))
+    failing = tuple(sorted(name for name, outcome in now.tests.items() if outcome in RED))
     if failing and base.type in NO_ANSWER:
         return Comparison(newly_failing=failing)
     return Comparison(

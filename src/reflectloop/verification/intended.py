@@ -14,12 +14,11 @@ from typing import Literal, NamedTuple
 from reflectloop.system.patterns import lazy
 from reflectloop.terms import join_first
 from reflectloop.verification import protected
-from reflectloop.verification.result import ChangedFile, Outcome, TamperFinding
+from reflectloop.verification.result import RED, ChangedFile, Outcome, TamperFinding
 
 RULE = "expectation-changed"
 PART = f"; part of {RULE}"  # at the end of a note that another finding says more about
 _GREEN = ("passed", "xpassed")
-_RED = ("failed", "error")
 _MOST_NAMES = 5
 _MOST_LINES = 12  # quoted lines of one finding
 _LONGEST = 160  # characters of a quoted line
@@ -70,7 +69,7 @@ def classify(names: Iterable[str], versions: NewVersionOutcomes) -> IntendedChan
             groups["changed" if _PARAMETERS.sub("", name) in meant else "loosened"].append(name)
         elif outcome is None:
             groups["removed"].append(name)
-        elif outcome not in _RED:
+        elif outcome not in RED:
             groups["skipped"].append(name)
     return IntendedChanges(*(tuple(group) for group in groups.values()))
 

@@ -31,6 +31,7 @@ FAILURES: dict[Kind, Type] = {"lint": "lint", "type": "type_error", "build": "bu
 PROBED = "probed "  # how the remarks begin that say how many functions were probed
 FINDING_KINDS: frozenset[Kind] = frozenset({"lint", "type"})  # judged by their findings; the others by their outcome
 Outcome = Literal["passed", "failed", "error", "skipped", "xfailed", "xpassed"]
+RED: frozenset[Outcome] = frozenset(("failed", "error"))  # outcomes of tests that do not pass
 
 
 class _Value(BaseModel):

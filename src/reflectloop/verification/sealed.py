@@ -15,7 +15,6 @@ from reflectloop.system import clock
 from reflectloop.terms import Decision, Track
 from reflectloop.verification import (
     compare,
-    dependency_files,
     evidence,
     intended,
     probing,
@@ -25,21 +24,28 @@ from reflectloop.verification import (
     tools,
     verdict,
 )
-from reflectloop.verification.change_proof import MOST_FLAKES, TRIES, ChangeProof, JudgedTrees, died
+from reflectloop.verification.change_proof import ChangeProof, JudgedTrees, died
 from reflectloop.verification.check_runner import CheckRun, CheckRunner
 from reflectloop.verification.compare import Comparison
 from reflectloop.verification.evidence import Level
 from reflectloop.verification.evidence_chain import Chain, EvidenceRecord
 from reflectloop.verification.explain import FailureExplainer
+from reflectloop.verification.flaky_tests import FlakyTests
 from reflectloop.verification.intended import RunEvidence
 from reflectloop.verification.patch_text import look
 from reflectloop.verification.plan_checks import PlanChecks
 from reflectloop.verification.probing import ProbeInput, ProbeReport, SuiteOutcomes
-from reflectloop.verification.result import FINDING_KINDS, DetectedCheck, TamperFinding, VerificationResult
+from reflectloop.verification.result import (
+    FINDING_KINDS,
+    RED,
+    DetectedCheck,
+    TamperFinding,
+    VerificationResult,
+)
 from reflectloop.verification.run_extras import RunExtras
 from reflectloop.verification.seal import JudgingFiles
 from reflectloop.verification.sealed_trees import VerificationInput, lay_out
-from reflectloop.verification.setup_code import of_setup
+from reflectloop.verification.setup_code import of_setup, without_setup
 from reflectloop.verification.stable_ids import match_unstable_ids, renumbered
 from reflectloop.verification.test_only_files import find_test_only_files
 from reflectloop.verification.used_files import find_used_files
@@ -52,10 +58,7 @@ from reflectloop.verification.verdict import (
     VerdictReason,
 )
 
-_REPETITIONS, _MOST_REPETITIONS = 4, 20  # of a test that comes and goes, on the patch and on base: one that fails
-# in one run of five is green twenty times in one case of 87
 _TIMES_BASE = 2  # a first look is not awaited longer than the whole suite of base took, so many times
-_RED = ("failed", "error")
 _ALL_REMEMBERED = (
     "no check ran now: every result on the change is remembered from an earlier verification of the same tree "
     "(evidence L2); remove .reflectloop/cache/verify to run them again"
@@ -310,7 +313,8 @@ class SealedVerification:
         change = judged.comparison
         if not change.newly_failing or not judged.sealed.tests:
             return judged
-        return judged._replace(comparison=change.without(self._flaky(judged.check, change.newly_failing)))
+        flaky = FlakyTests(self._again, self.case.base, self.tree).among(judged.check, change.newly_failing)
+        return judged._replace(comparison=change.without(flaky))
 
     def _whole(self, tree: str, check: DetectedCheck, description: str) -> VerificationResult:
         """Run one check with the builds it needs."""
@@ -319,49 +323,6 @@ class SealedVerification:
 
     def _builds(self, check: DetectedCheck) -> list[DetectedCheck]:
         return [other for other in self.case.checks if other.kind == "build" and other.cwd == check.cwd]
-
-    def _flaky(self, check: DetectedCheck, failing: Sequence[str]) -> list[str]:
-        """Return tests that pass when repeated: alone first, then, since order may matter, in full runs."""
-        suspects = list(failing)
-        if len(suspects) > MOST_FLAKES:
-            return []
-        for _ in range(TRIES):
-            alone = self._again(self.tree, check, "newly failing tests again", suspects)
-            if all(alone.tests.get(name, "failed") in _RED for name in suspects):
-                continue
-            return self._not_made_flaky(check, suspects)
-        for _ in range(TRIES):  # a test that fails on base too, now and then, was flaky before the change
-            on_base = self._again(self.case.base, check, "newly failing tests on base again", suspects)
-            if flaky := [name for name in suspects if on_base.tests.get(name) in _RED]:
-                return flaky
-        return []
-
-    def _not_made_flaky(self, check: DetectedCheck, suspects: Sequence[str]) -> list[str]:
-        """Return the tests that pass in a full run, too, and failed once only, or that come and go on base too.
-
-        One that is unstable with the change alone, however often it is repeated on base, is a regression.
-        """
-        failing, unstable = {*suspects}, set[str]()
-        for _ in range(TRIES):
-            full_run = self._again(self.tree, check, "once more, whole")
-            failing = {name for name in failing if full_run.tests.get(name, "failed") in _RED}
-            unstable |= failing
-            if not failing:
-                break
-        names = [name for name in suspects if name not in failing]
-        unstable |= self._red_at_times(self.tree, check, names, _REPETITIONS)
-        before = self._red_at_times(self.case.base, check, sorted(unstable & {*names}), _MOST_REPETITIONS)
-        return [name for name in names if name not in unstable or name in before]
-
-    def _red_at_times(self, tree: str, check: DetectedCheck, names: Sequence[str], most: int) -> set[str]:
-        """Return which of these tests fail in one of so many runs."""
-        red: set[str] = set()
-        for _ in range(most):
-            if len(red) == len(names):
-                break
-            again = self._again(tree, check, "unstable tests, repeated", names)
-            red |= {name for name in names if again.tests.get(name) in _RED}
-        return red
 
     def _again(self, tree: str, check: DetectedCheck, description: str, only: Sequence[str] = ()) -> VerificationResult:
         """Repeat a check in its own workspace, so that files left by the first run cannot help the second."""
@@ -400,22 +361,22 @@ class SealedVerification:
             lambda: self._own_run(self.laid.base_with_tests, check, "tests of the patch, on base", files),
         )
         known = judged.base.tests if judged.base else {}
-        failing = [name for name, outcome in now.tests.items() if outcome in _RED and known.get(name) not in _RED]
+        failing = [name for name, outcome in now.tests.items() if outcome in RED and known.get(name) not in RED]
         if failing:
             again = self._again(self.with_tests, check, "failing tests of the patch, once more", failing)
-            failing = [name for name in failing if again.tests.get(name, "failed") in _RED]
+            failing = [name for name in failing if again.tests.get(name, "failed") in RED]
         own_settings: list[str] = []
         if (failing or (not now.ok and not now.tests)) and self.case.head != self.with_tests:
             whole = self._own_run(self.case.head, check, "tests of the patch, with the settings of the change", files)
             own_settings = [name for name in failing or [check.name] if _passes(whole, name)]
             failing = [name for name in failing if name not in own_settings]
         # A test whose old version fails on the change proves nothing with its new version, unless a person approves it.
-        old = {name for name, outcome in judged.sealed.tests.items() if outcome in _RED}
+        old = {name for name, outcome in judged.sealed.tests.items() if outcome in RED}
         green = [name for name, outcome in now.tests.items() if outcome == "passed"]
         # A run that crashes or hangs on base does not reach every test: those that never passed there are red.
         ended_early = died(before) and now.ok
         passed = {name for tests in (known, before.tests) for name, outcome in tests.items() if outcome == "passed"}
-        turned = [name for name in green if (name not in passed if ended_early else before.tests.get(name) in _RED)]
+        turned = [name for name in green if (name not in passed if ended_early else before.tests.get(name) in RED)]
         return PatchTests(
             check.name,
             before,
@@ -536,25 +497,12 @@ class SealedVerification:
         return self._run(tree, [*self._builds(check), check], description, chosen, extras=extras)[check.name].result
 
     def _of_dependencies(self) -> list[VerdictReason]:
-        changed = [change.path for change in self.laid.changes if protected.dependencies(change.path)]
         if self.case.has_setup:
             carried = self.runs.carried
             return of_setup(self.laid.changes, carried.get(self.case.base) or {}, carried.get(self.tree) or {})
-        moved = {change.path for change in self.laid.changes if dependency_files.moves_versions_only(change)}
-        beside = [path for path in changed if dependency_files.FOR_OTHER_WORK.search(path) or path in moved]
-        changed = [path for path in changed if path not in beside]
-        if beside:
-            self.runs.notes.add(f"{verdict.shown(beside)} changed; the checks ran with the packages installed before")
-        if not changed:
-            return []
-        return [
-            VerdictReason(
-                Decision.ASK,
-                f"{verdict.shown(changed)} changed, but no set-up of dependencies is configured: "
-                "the checks ran with the packages installed before ([verify] setup)",
-                "dependencies-changed",
-            )
-        ]
+        reasons, note = without_setup(self.laid.changes)
+        self.runs.notes |= {note} if note else set()
+        return reasons
 
     # Evidence --------------------------------------------------------------------------------------------------
 

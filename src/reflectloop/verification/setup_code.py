@@ -1,4 +1,4 @@
-"""Find code of a change that a set-up would run, and files that it left to start with the interpreter."""
+"""Judge changes of what is installed: files that name packages, code that a set-up runs, and what it leaves behind."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 import configparser
 import hashlib
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -14,6 +15,7 @@ from typing import Any
 from reflectloop.system import beneath, tree_walk
 from reflectloop.system.patterns import lazy
 from reflectloop.terms import Decision
+from reflectloop.verification import protected
 from reflectloop.verification.protected.fixtures import parsed
 from reflectloop.verification.result import ChangedFile
 from reflectloop.verification.tools.record import words
@@ -55,6 +57,17 @@ _NUMBERS = lazy(r"\d+")  # a version in the name of an editable install
 _SITES = ("lib/python*/site-packages/*", "lib/python*/site-packages/*customize/*")
 _MOST_FILES = 10_000
 _LARGEST = 1 << 20
+# A requirement of pip by its name: extras, version, hashes and markers follow.
+_PINNED = lazy(
+    r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)\s*(?P<extras>\[[^\]]*\])?\s*(?:[=<>!~][^;@#]*)?(?P<marker>;[^#]*)?(?:#.*)?"
+)
+_CONTINUED = lazy(r"\\\n")
+_HASH = lazy(r"\s*--hash[= ]\S+")
+
+# Lists of packages for documentation, linters and releases, which tests do not import.
+_FOR_OTHER_WORK = lazy(
+    r"(?i)(?:^|[/_.-])(?:docs?|lint|typing|mypy|style|release|pre-commit|flake8|black)[_.-](?![^/]*(?:test|dev))[^/]*(?:txt|in)$"
+)
 
 
 def changed_setup_code(changes: Iterable[ChangedFile]) -> list[str]:
@@ -168,3 +181,40 @@ def of_setup(
         text = f"the set-up of the change installs {shown(new)}, which starts with the interpreter, and base's does not"
         out.append(VerdictReason(Decision.ASK, text, START_RULE))
     return out
+
+
+def without_setup(changes: Iterable[ChangedFile]) -> tuple[list[VerdictReason], str]:
+    """Return what a person must decide, and a note, where no set-up installs what these files name."""
+    changed = {change.path: change for change in changes if protected.dependencies(change.path)}
+    beside = [path for path, change in changed.items() if _FOR_OTHER_WORK.search(path) or _moves_versions_only(change)]
+    asked = [path for path in changed if path not in beside]
+    note = f"{shown(beside)} changed; the checks ran with the packages installed before" if beside else ""
+    text = (
+        f"{shown(asked)} changed, but no set-up of dependencies is configured: "
+        "the checks ran with the packages installed before ([verify] setup)"
+    )
+    return ([VerdictReason(Decision.ASK, text, "dependencies-changed")] if asked else []), note
+
+
+def _moves_versions_only(change: ChangedFile) -> bool:
+    """Return True if a requirements file names the same packages as before, in other versions."""
+    if not change.path.endswith((".txt", ".in")) or change.before is None or change.after is None:
+        return False
+    return _named_packages(change.before) == _named_packages(change.after)
+
+
+def _named_packages(data: bytes) -> set[str]:
+    """Return the packages by name; every other line, such as an address or an index, stands for itself."""
+    text = _CONTINUED.sub(" ", data.decode("utf-8", "replace"))
+    packages = set()
+    for written in text.splitlines():
+        line = _HASH.sub("", written).strip()
+        if not line or line.startswith("#"):
+            continue
+        named = _PINNED.fullmatch(line)
+        if named:
+            name = re.sub(r"[-_.]+", "-", named["name"]).lower()
+            packages.add(f"{name}{named['extras'] or ''}")
+        else:
+            packages.add(line)
+    return packages

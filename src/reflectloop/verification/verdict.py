@@ -13,7 +13,13 @@ from reflectloop.system.patterns import lazy
 from reflectloop.terms import Decision, OutcomeWord, Track, join_first
 from reflectloop.verification.compare import NO_ANSWER, Comparison
 from reflectloop.verification.evidence import Level
-from reflectloop.verification.result import FINDING_KINDS, DetectedCheck, TamperFinding, VerificationResult
+from reflectloop.verification.result import (
+    FINDING_KINDS,
+    RED,
+    DetectedCheck,
+    TamperFinding,
+    VerificationResult,
+)
 
 _MOST_NAMES = 5  # names listed in a reason
 _NO_NETWORK = lazy(
@@ -241,7 +247,7 @@ def _is_explained(judged: CheckComparison) -> bool:
         return False
     if judged.answered_by is not None or judged.check.kind in FINDING_KINDS:
         return True
-    red = {name for name, outcome in judged.sealed.tests.items() if outcome in ("failed", "error")}
+    red = {name for name, outcome in judged.sealed.tests.items() if outcome in RED}
     return red <= {*judged.explained, *judged.comparison.pre_existing, *judged.comparison.flaky}
 
 

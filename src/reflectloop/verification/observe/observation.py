@@ -10,7 +10,7 @@ from reflectloop.system.patterns import lazy
 from reflectloop.verification.observe.canaries import ROUNDS, Canary
 from reflectloop.verification.observe.channel import ChannelEvents
 from reflectloop.verification.reports import identity
-from reflectloop.verification.result import Outcome
+from reflectloop.verification.result import RED, Outcome
 
 _NO_XML = lazy("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _GREEN = ("passed", "xpassed")
@@ -75,7 +75,7 @@ def _sessions(told: ChannelEvents) -> Iterable[list[Mapping[str, Any]]]:
 
 def _of_totals(told: ChannelEvents, reported: Mapping[str, Outcome]) -> Iterator[Oddity]:
     failed = [event.get("failed") for event in told.events if event["e"] == "totals"]
-    if any(failed) and not any(outcome in ("failed", "error") for outcome in reported.values()):
+    if any(failed) and not any(outcome in RED for outcome in reported.values()):
         yield Oddity("totals", f"{failed[0]} assertions failed, and the report names none")
 
 

@@ -10,12 +10,11 @@ from reflectloop.verification.observe import watch
 from reflectloop.verification.observe.channel import ChannelEvents
 from reflectloop.verification.observe.observation import KNOWN, began
 from reflectloop.verification.observe.watch import Watch
-from reflectloop.verification.result import Counts, DetectedCheck, VerificationResult
+from reflectloop.verification.result import RED, Counts, DetectedCheck, VerificationResult
 from reflectloop.verification.tools import PreparedCommand
 
 TAMPERED = "tampered"
 _MOST_NAMED = 3
-_RED = ("failed", "error")
 
 
 @dataclass
@@ -89,7 +88,7 @@ class TamperWatch:
     def learn(self, name: str, base: VerificationResult) -> None:
         """Remember a run of base."""
         self._on_base[name] = {**self._on_base.get(name, {}), **base.oddities}
-        red = tuple(test for test, outcome in base.tests.items() if outcome in _RED)
+        red = tuple(test for test, outcome in base.tests.items() if outcome in RED)
         self._red[name] = tuple(dict.fromkeys((*self._red.get(name, ()), *red)))
         if not base.observed and not base.oddities:
             self._unwatched.add(name)

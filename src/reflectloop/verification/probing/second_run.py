@@ -9,7 +9,14 @@ from reflectloop.terms import join_first
 from reflectloop.verification import chance
 from reflectloop.verification.probing.changed import ChangedFunction, ChangeReport
 from reflectloop.verification.probing.programs import Recording, RecordingExtras
-from reflectloop.verification.result import DetectedCheck, Grade, Outcome, TamperFinding, VerificationResult
+from reflectloop.verification.result import (
+    RED,
+    DetectedCheck,
+    Grade,
+    Outcome,
+    TamperFinding,
+    VerificationResult,
+)
 from reflectloop.verification.run_extras import RunExtras
 
 (OTHER_SEED,), (OTHER_ZONE, *MORE_ZONES) = chance.hash_seeds(1), chance.time_zones(3)
@@ -22,7 +29,6 @@ _SINGLE: tuple[tuple[str, Mapping[str, str], str], ...] = (
     ("the usual order of test files", {}, REVERSED),
 )
 _WHOLE_BELOW_MS = 20_000  # a suite that takes longer is repeated in part
-_RED = ("failed", "error")
 _MOST_NAMED = 5
 _CONFIRMATIONS = 2
 _REPEATS, _MOST_REPEATS = 4, 20  # on the patch and on base: a test that fails in one run of five is seen to fail there
@@ -124,7 +130,7 @@ class SurroundingsProbe(NamedTuple):
         return [name for name, outcome in self.suite.on_patch.items() if outcome == "passed"]
 
     def _turned_red(self, second: VerificationResult) -> list[str]:
-        return [name for name in self._passing() if second.tests.get(name) in _RED]
+        return [name for name in self._passing() if second.tests.get(name) in RED]
 
     def _judged(self, recording: Recording, red: Sequence[str]) -> SecondRun:
         """Compare with base in the same surroundings: a test that is red there too depends on them by itself."""
@@ -152,7 +158,7 @@ class SurroundingsProbe(NamedTuple):
         if not known or not self.suite.old_tree:
             return []
         old = self._run(self.suite.old_tree, "old tests on base, in other surroundings", self._without_recorder())
-        return [name for name in known if old.tests.get(name) in _RED]
+        return [name for name in known if old.tests.get(name) in RED]
 
     def _fails_with_its_folder(self, name: str, base: VerificationResult) -> bool:
         """Return True if most of base's own tests in the folder of this one fail on base in other surroundings too.
@@ -162,14 +168,14 @@ class SurroundingsProbe(NamedTuple):
         folder = _folder(name)
         passed = [old for old, outcome in self.suite.old_tests.items() if outcome == "passed"]
         beside = [base.tests.get(old) for old in passed if old != name and _folder(old) == folder]
-        failing = sum(outcome in _RED for outcome in beside)
+        failing = sum(outcome in RED for outcome in beside)
         return failing >= _LEAST_BESIDE and failing * 2 > len(beside)
 
     def _always_red(self, names: list[str]) -> list[str]:
         """Return which of the tests that failed twice fail each time; the others come and go by themselves."""
         for _ in range(_CONFIRMATIONS if names else 0):
             again = self._run(self.tree, "tests of the patch, in other surroundings, again", self._without_recorder())
-            names = [name for name in names if again.tests.get(name, "failed") in _RED]
+            names = [name for name in names if again.tests.get(name, "failed") in RED]
         return names
 
     def _with_unsteady(self, out: SecondRun, loose: Sequence[str]) -> SecondRun:
@@ -188,7 +194,7 @@ class SurroundingsProbe(NamedTuple):
                 break
             extras = self._without_recorder()
             result = self.run(tree, self.suite.check, "tests that failed once, again", names, extras)
-            red |= {name for name in names if result.tests.get(name) in _RED}
+            red |= {name for name in names if result.tests.get(name) in RED}
         return [name for name in names if name in red]
 
     def _finding(self, text: str, grade: Grade, names: Sequence[str]) -> TamperFinding:
@@ -200,7 +206,7 @@ class SurroundingsProbe(NamedTuple):
         """Return which of the surroundings matters, by changing one at a time."""
         for cause, env, order in _SINGLE:
             alone = self._run(self.tree, f"without {cause}", self.extras((), env, order))
-            if any(alone.tests.get(name) in _RED for name in names):
+            if any(alone.tests.get(name) in RED for name in names):
                 return cause
         return "this hash seed, time zone, locale and order together"
 

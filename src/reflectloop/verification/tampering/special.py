@@ -11,9 +11,8 @@ from reflectloop.system.patterns import lazy
 from reflectloop.verification.protected import guard, is_test
 from reflectloop.verification.protected.fixtures import parsed
 from reflectloop.verification.protected.names import CODE_ENDINGS
-from reflectloop.verification.result import ChangedFile, TamperFinding
+from reflectloop.verification.result import ChangedFile, Grade, TamperFinding
 from reflectloop.verification.tampering.added import added, code, ending
-from reflectloop.verification.tampering.detection_patterns import Grade
 from reflectloop.verification.tampering.doctests import all_examples
 from reflectloop.verification.tampering.text.reading import is_known
 
