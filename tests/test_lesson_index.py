@@ -20,6 +20,7 @@ from reflectloop.lessons.lesson import Occurrence, Page
 from reflectloop.lessons.lesson_files import LessonDir
 from reflectloop.lessons.lesson_store import NewLesson
 from support import Repo, reflectloop
+from test_lesson_files import titles
 
 
 @pytest.fixture
@@ -184,3 +185,84 @@ def test_a_secret_in_a_lesson_is_refused_and_instructions_are_quoted(lesson_dir:
     assert all(line.startswith("> ") for line in said)
     assert "```" not in told
     assert "</advice>" not in told
+
+
+# Without an index that can be used --------------------------------------------------------------------------------
+
+
+def _delete(path: Path) -> None:
+    path.unlink()
+
+
+def _spoil(path: Path) -> None:
+    path.write_bytes(b"SQLite format 3\0" + b"junk" * 5000)
+
+
+def _tear(path: Path) -> None:
+    raw = path.read_bytes()
+    path.write_bytes(raw[: len(raw) // 2])
+
+
+def _empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _age(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 999")
+    connection.close()
+
+
+def _folder(path: Path) -> None:
+    path.unlink()
+    (path / "x").mkdir(parents=True)
+
+
+@pytest.mark.parametrize("harm", [_delete, _spoil, _tear, _empty, _age, _folder])
+def test_an_index_that_came_to_harm_is_made_again(lesson_dir: LessonDir, harm: object) -> None:
+    keep(lesson_dir, "Retry the network")
+    assert titles(lesson_dir, "network") == ["Retry the network"]
+    harm(lesson_dir.cache / index.NAME)  # type: ignore[operator]
+    assert titles(lesson_dir, "network") == ["Retry the network"]
+    assert lesson_store.read(lesson_dir).lessons[0].count == 1
+    assert (lesson_dir.cache / index.NAME).is_file()
+
+
+def test_a_locked_index_is_done_without(lesson_dir: LessonDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "_WAIT_S", 0.05)
+    keep(lesson_dir, "Retry the network")
+    assert titles(lesson_dir, "network")
+    holder = sqlite3.connect(lesson_dir.cache / index.NAME)
+    holder.execute("BEGIN EXCLUSIVE")
+    try:
+        assert titles(lesson_dir, "network") == ["Retry the network"]
+        keep(lesson_dir, "Ask the network")
+        assert len(titles(lesson_dir, "network")) == 2
+    finally:
+        holder.close()
+    assert len(titles(lesson_dir, "network")) == 2
+
+
+def test_an_index_that_has_no_place_is_done_without(lesson_dir: LessonDir) -> None:
+    keep(lesson_dir, "Retry the network")
+    nowhere = lesson_dir._replace(cache=lesson_dir.folder / "pattern.md" / "desk")
+    (lesson_dir.folder / "pattern.md").write_text("")
+    assert titles(nowhere, "network") == ["Retry the network"]
+
+
+def test_a_stale_index_sees_files_that_came_went_and_changed(lesson_dir: LessonDir) -> None:
+    keep(lesson_dir, "Retry the network")
+    assert titles(lesson_dir, "network") == ["Retry the network"]
+    path = next((lesson_dir.folder / "constraint").iterdir())
+    path.write_text(path.read_text().replace("Retry the", "Mistrust any"))
+    assert titles(lesson_dir, "network") == ["Mistrust any network"]
+    (lesson_dir.folder / "constraint" / "new.md").write_text("---\nkind: constraint\ntitle: A new network\n---\n")
+    assert len(titles(lesson_dir, "network")) == 2
+    path.unlink()
+    assert titles(lesson_dir, "network") == ["A new network"]
+
+
+def test_who_only_looks_leaves_nothing_behind(lesson_dir: LessonDir) -> None:
+    assert lesson_store.read(lesson_dir).lessons == ()
+    assert titles(lesson_dir, "network") == []
+    assert not lesson_dir.cache.exists()
