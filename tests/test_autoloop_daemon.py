@@ -77,7 +77,7 @@ def test_it_stops_when_asked(
     assert not own.is_running
 
 
-def test_it_ends_if_its_folder_is_removed_under_it_and_goes_on_after_a_fault(
+def test_it_ends_if_its_folder_is_removed_under_it_and_continues_after_a_fault(
     world: World, folders: Folders, queue: SubmissionQueue, repo: Repo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue.submit(NewSubmission(goal="long"))

@@ -189,7 +189,7 @@ def test_the_budget_is_over_all_tasks_since_the_night_began(
     assert fresh.look().over == ""
 
 
-def test_a_project_that_is_moved_away_is_told_and_the_others_go_on(
+def test_a_project_that_is_moved_away_is_reported_and_the_others_continue(
     world: World, queue: SubmissionQueue, repo: Repo, tmp_path: Path
 ) -> None:
     other = tmp_path / "other"

@@ -123,7 +123,7 @@ def test_the_journal_says_what_a_task_needs(
     assert (view.standing, tuple(Path(word).name for word in view.words)) == (standing, words)
 
 
-def test_a_damaged_journal_is_told_and_the_latch_stops_only_what_is_not_over(
+def test_a_damaged_journal_is_reported_and_the_latch_stops_only_what_is_not_over(
     folders: Folders, queue: SubmissionQueue
 ) -> None:
     write_task(folders, "T-20260131-abcdef", *PASSED)

@@ -134,7 +134,7 @@ def test_what_was_done_for_a_task_that_was_given_up_is_no_part_of_the_next(shop:
     assert found["data"]["1"]["content"] == "10\n"
 
 
-def test_a_paused_task_takes_no_request_until_it_goes_on(shop: Repo) -> None:
+def test_a_paused_task_takes_no_request_until_it_is_resumed(shop: Repo) -> None:
     good(shop, init("Raise the price"), PREFLIGHT)
     task_control.pause(shop.path)
     assert task_status.status(shop.path, everything=False)["runs"][-1]["note"] == "paused"

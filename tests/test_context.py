@@ -362,7 +362,7 @@ def test_worktrees_share_the_index(code: Repo, tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("harm", [b"", b"not a database at all" * 100, None])
-def test_a_damaged_index_is_built_anew(code: Repo, harm: bytes | None) -> None:
+def test_a_damaged_index_is_rebuilt(code: Repo, harm: bytes | None) -> None:
     expected = retrieve(code.path, "retry wait")
     place = index_file(code)
     data = place.read_bytes()
@@ -372,7 +372,7 @@ def test_a_damaged_index_is_built_anew(code: Repo, harm: bytes | None) -> None:
     assert retrieve(code.path, "retry wait") == expected
 
 
-def test_an_index_of_another_version_is_built_anew(code: Repo) -> None:
+def test_an_index_of_another_version_is_rebuilt(code: Repo) -> None:
     expected = retrieve(code.path, "retry wait")
     connection = sqlite3.connect(index_file(code))
     connection.execute("PRAGMA user_version = 99")
@@ -380,7 +380,7 @@ def test_an_index_of_another_version_is_built_anew(code: Repo) -> None:
     assert retrieve(code.path, "retry wait") == expected
 
 
-def test_an_index_that_is_too_large_is_built_anew(code: Repo) -> None:
+def test_an_index_that_is_too_large_is_rebuilt(code: Repo) -> None:
     retrieve(code.path, "warm up")
     place = index_file(code)
     before = place.stat().st_ino
@@ -390,7 +390,7 @@ def test_an_index_that_is_too_large_is_built_anew(code: Repo) -> None:
     assert place.stat().st_ino != before or place.stat().st_size < 200_000
 
 
-def test_an_index_of_mostly_earlier_versions_is_built_anew(code: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_of_mostly_earlier_versions_is_rebuilt(code: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retriever, "_MANY_BLOBS", 0)
     monkeypatch.setattr(retriever, "_MOST_VERSIONS", 2)
     counts = []

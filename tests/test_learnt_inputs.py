@@ -237,7 +237,7 @@ def test_a_set_of_letters_is_no_hash() -> None:
 
 
 @pytest.mark.parametrize(("patch", "asked"), [(TEENS, False), (HASHED, True)])
-def test_numbers_that_are_mended_in_no_order_are_asked_about(patch: str, asked: bool) -> None:
+def test_numbers_that_are_fixed_in_no_order_are_asked_about(patch: str, asked: bool) -> None:
     seen = _observe(ORDINAL, patch, *range(1, 15), 111, 112, 113)
     assert seen.changed
     assert ("no order" in _reasons(seen)) is asked
@@ -280,7 +280,7 @@ def test_inputs_near_the_tests_that_take_far_longer_than_before_are_asked_about(
     assert "far longer" not in _reasons(_slow({"value": "th"}))
 
 
-def test_an_input_that_does_not_end_on_the_patch_was_not_mended() -> None:
+def test_an_input_that_does_not_end_on_the_patch_was_not_fixed() -> None:
     seen = _slow({"value": "st"})
     seen.tests.append(_pair(400, {"value": "st"}, {"endless": True}))
     assert seen.changed == [0]

@@ -162,7 +162,7 @@ def test_killed_when_all_was_decided_and_nothing_written_it_is_told_by_the_next_
     scene.apply()
 
 
-def test_what_was_tried_and_asked_for_is_told_to_whoever_goes_on_after_a_death(scene: Scene) -> None:
+def test_what_was_tried_and_asked_for_is_passed_to_whoever_continues_after_a_death(scene: Scene) -> None:
     item = {"file": "calc.py", "problem": "no docstring"}
     scene.begin(
         {"role": "executor", "step": "2", "attempt": 1, "run": "echo '# x' >> calc.py", "answer": WRONG},
@@ -193,7 +193,7 @@ def test_a_step_that_ends_its_engine_again_and_again_is_put_to_a_person(scene: S
 # Steered ----------------------------------------------------------------------------------------------------------
 
 
-def test_an_engine_at_work_is_paused_before_its_next_step_and_gone_on_with(scene: Scene) -> None:
+def test_an_engine_at_work_is_paused_before_its_next_step_and_resumed(scene: Scene) -> None:
     scene.begin({"role": "executor", "step": "2", "run": scene.hold, "answer": {"control": "fail", "reason": "no"}})
     engine = scene.engine()
     assert "before its next step" in scene.repo.run("pause", "--json").json["data"]["said"]

@@ -150,7 +150,7 @@ def test_who_leaks_a_key_stops_the_project(crew: Crew, monkeypatch: pytest.Monke
         assert not path.is_file() or key.encode() not in path.read_bytes()
 
 
-def test_who_asks_is_answered_by_a_person_and_goes_on(crew: Crew) -> None:
+def test_who_asks_is_answered_by_a_person_and_continues(crew: Crew) -> None:
     ask = {"role": "executor", "answer": {"control": "ask", "question": "which operator?"}}
     told = {"role": "executor", "says": "plus, of course", "ops": [WRITE], "answer": DONE}
     done = crew.plays(told, ask).story()

@@ -141,7 +141,7 @@ def test_a_read_only_step_that_writes_is_refused_with_any_jobs(repo: Repo, jobs:
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_what_goes_on_after_a_failure_sees_nothing_of_it_with_any_jobs(repo: Repo, jobs: str) -> None:
+def test_what_continues_after_a_failure_sees_nothing_of_it_with_any_jobs(repo: Repo, jobs: str) -> None:
     repo.write(".gitignore", "out/\n")
     path = plan(
         repo,
@@ -200,7 +200,7 @@ def test_killed_at_any_instant_gc_leaves_nothing_and_the_next_run_works(repo: Re
     assert repo.run("run", repo.steps("true")).code == 0
 
 
-def test_gc_while_a_run_goes_on_is_refused(repo: Repo) -> None:
+def test_gc_while_a_run_is_active_is_refused(repo: Repo) -> None:
     gate = repo.gate()
     engine = start(repo.path, "run", str(repo.steps(f"{gate.wait}; touch made")))
     assert wait_until(lambda: list((repo.path / ".reflectloop").glob("runs/*/logs/*.log")))
@@ -249,7 +249,7 @@ def test_a_warm_workspace_serves_the_next_run_and_carries_nothing_over(repo: Rep
 
 @pytest.mark.usefixtures("copied_workspaces")
 @pytest.mark.parametrize("damage", ["garbage", "missing", "a folder", "torn"])
-def test_a_warm_workspace_with_a_damaged_index_is_laid_out_anew(repo: Repo, damage: str) -> None:
+def test_a_warm_workspace_with_a_damaged_index_is_laid_out_again(repo: Repo, damage: str) -> None:
     assert repo.run("run", repo.steps("echo dirt > README.md")).code == 0
     (index,) = (repo.path / ".reflectloop" / "workspaces").glob("*/index")
     raw = index.read_bytes()

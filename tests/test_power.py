@@ -103,7 +103,7 @@ def test_a_last_record_cut_at_any_byte_never_happened(tmp_path: Path, story: lis
 
 
 @pytest.mark.parametrize(("kind", "count"), [("run_started", 1), ("step_started", 2), ("step_finished", 2)])
-def test_the_engine_goes_on_after_a_torn_last_record(repo: Repo, kind: str, count: int) -> None:
+def test_the_engine_continues_after_a_torn_last_record(repo: Repo, kind: str, count: int) -> None:
     commands = [f"echo {number} >> all.txt; sleep 0.3" for number in range(1, 4)]
     plan = repo.steps(*commands)
     killed_when(repo, plan, kind, count)
@@ -220,7 +220,7 @@ def test_only_an_engine_of_this_machine_is_ever_signalled(tmp_path: Path) -> Non
         assert lock.owner_pid(path) == wanted, name
 
 
-def test_of_two_engines_the_second_is_told_and_the_first_unharmed(repo: Repo) -> None:
+def test_of_two_engines_the_second_is_reported_and_the_first_unharmed(repo: Repo) -> None:
     gate = repo.gate()
     plan = repo.steps(f"{gate.wait}; echo x > made", "true")
     engine = start(repo.path, "run", str(plan))
@@ -312,7 +312,7 @@ def read_only(path: Path) -> Iterator[None]:
 
 
 @needs_root
-def test_a_disk_that_fills_in_the_middle_of_a_run_is_said_and_the_run_goes_on_later(tmp_path: Path) -> None:
+def test_a_disk_that_fills_in_the_middle_of_a_run_is_reported_and_the_run_can_be_resumed(tmp_path: Path) -> None:
     with mounted(tmp_path / "small", "-t", "tmpfs", "-o", "size=6m", "tmpfs") as small:
         repo = Repo(small / "project")
         repo.path.mkdir()
@@ -429,7 +429,7 @@ def test_a_clock_that_was_set_back_changes_nothing(tmp_path: Path) -> None:
     assert fold(journal.read(path)).runs["R"].steps["a"].status == "running"
 
 
-def test_batches_are_gone_on_with_one_by_one_from_all_that_they_came_to(repo: Repo) -> None:
+def test_batches_are_continued_one_by_one_from_all_their_results(repo: Repo) -> None:
     """`--jobs` is not in the plan: who goes on does not know of it, and must lose nothing of any step."""
     gate = repo.gate()
     steps: list[dict[str, Any]] = [{"id": name, "commands": [f"echo {name} > {name}.txt"]} for name in "abc"]

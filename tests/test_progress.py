@@ -67,7 +67,7 @@ def test_a_status_line_says_all_that_is_known() -> None:
     assert first.status(125) == "7 of about 7: pytest on base + patch, 105 tests, 2 min 5 s"
 
 
-def test_times_of_runs_are_stored_and_a_damaged_file_is_begun_anew(tmp_path: Path) -> None:
+def test_times_of_runs_are_stored_and_a_damaged_file_is_begun_again(tmp_path: Path) -> None:
     path = tmp_path / "cache" / "times.json"
     Times(path).add("pytest", (), 900, 3)
     Times(path).add("pytest", ("a", "b"), 20, 2)

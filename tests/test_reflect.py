@@ -132,7 +132,7 @@ def test_what_a_test_raised_because_of_the_machine_is_the_machines() -> None:
     assert (refused.category, denied.category, own.category) == ("EXTERNAL", "PERMISSION", "LOGIC")
 
 
-def test_the_cause_is_told_and_not_what_followed_from_it() -> None:
+def test_the_cause_is_reported_and_not_what_followed_from_it() -> None:
     log = """WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError("Failed to establish a new connection: [Errno -2] Name or service not known")': /simple/left/
 ERROR: Could not find a version that satisfies the requirement left (from versions: none)
 ERROR: No matching distribution found for left

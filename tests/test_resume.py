@@ -103,7 +103,7 @@ def forget(repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
-def test_killed_after_any_event_it_goes_on_to_the_same_end(repo: Repo, jobs: int) -> None:
+def test_killed_after_any_event_it_continues_to_the_same_end(repo: Repo, jobs: int) -> None:
     path = plan(repo, jobs=jobs)
     events, patch, count = undisturbed(repo, path)
     for number in range(1, count + 1):
@@ -166,7 +166,7 @@ def test_what_the_half_step_wrote_is_gone(repo: Repo) -> None:
     assert "half.txt" not in patch
 
 
-def test_the_plan_that_is_gone_on_with_is_the_one_it_began_with(repo: Repo) -> None:
+def test_a_resumed_run_uses_the_plan_it_began_with(repo: Repo) -> None:
     gate = repo.gate()
     path = repo.steps(f"{gate.wait}; echo old > made.txt")
     killed_after(repo, path, 3, "run")
@@ -214,7 +214,7 @@ def test_where_nothing_began_there_is_nothing_to_resume(repo: Repo) -> None:
     assert "there is nothing to resume" in done.stderr
 
 
-def test_status_names_the_command_that_goes_on(repo: Repo) -> None:
+def test_status_names_the_command_that_continues(repo: Repo) -> None:
     killed_after(repo, repo.steps("sleep 30"), 3, "run")
     shown = repo.run("status").stdout
     assert "reflectloop resume" in shown

@@ -294,7 +294,7 @@ def test_any_changed_byte_is_seen(tmp_path: Path, name: str) -> None:
     assert evidence.verify(receipt).faults == []
 
 
-def test_a_record_taken_out_of_the_middle_is_seen_though_hashes_were_made_anew(tmp_path: Path) -> None:
+def test_a_record_taken_out_of_the_middle_is_seen_though_hashes_were_made_again(tmp_path: Path) -> None:
     receipt = _folder(tmp_path)
     lines = (tmp_path / evidence.FILE).read_bytes().splitlines(keepends=True)
     (tmp_path / evidence.FILE).write_bytes(lines[1])
@@ -321,14 +321,14 @@ def in_words(passed: int, *red: str) -> VerificationResult:
     return found.model_copy(update={"counts": Counts(passed=passed, failed=len(red))})
 
 
-def test_where_only_failures_have_names_what_is_not_named_any_more_is_mended() -> None:
+def test_where_only_failures_have_names_what_is_not_named_any_more_is_fixed() -> None:
     mended = compare.compare(in_words(8, "a", "b"), in_words(9, "b"))
     assert (mended.fixed, mended.pre_existing, mended.vanished) == (("a",), ("b",), ())
     assert compare.compare(in_words(8, "a"), in_words(9)).fixed == ("a",)
     assert compare.compare(in_words(8, "a"), in_words(8, "c")).newly_failing == ("c",)
 
 
-def test_where_only_failures_have_names_fewer_tests_mend_nothing() -> None:
+def test_where_only_failures_have_names_fewer_tests_fix_nothing() -> None:
     gone = compare.compare(in_words(8, "a"), in_words(8))
     assert (gone.fixed, gone.vanished) == ((), ("1 tests",))
 

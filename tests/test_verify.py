@@ -269,7 +269,7 @@ def test_a_test_that_the_change_alone_makes_unstable_is_a_regression(calc: Calc)
     assert found["comparison"]["flaky"] == []
 
 
-def test_a_test_that_mends_itself_by_what_it_leaves_behind_stays_red(calc: Calc) -> None:
+def test_a_test_that_repairs_itself_by_what_it_leaves_behind_stays_red(calc: Calc) -> None:
     calc.write(
         "tests/test_cache.py",
         "import pathlib\n\n\ndef test_cached():\n    seen = pathlib.Path('.seen')\n    there = seen.exists()\n"

@@ -133,7 +133,7 @@ def test_a_paused_run_is_shown_as_paused(repo: Repo) -> None:
     assert items(task_folder(repo) / "todo.md") == ["- [x] P-1", "- [>] P-2"]
 
 
-def test_no_event_writes_a_view_while_a_run_goes_on(repo: Repo) -> None:
+def test_no_event_writes_a_view_while_a_run_is_active(repo: Repo) -> None:
     gate = repo.gate()
     engine = start(repo.path, "run", str(repo.steps("true", "true", gate.wait, "true")))
     assert wait_until(lambda: "P-3" in "".join(path.read_text()[-300:] for path in journals(repo)))
@@ -202,7 +202,7 @@ def test_a_view_that_cannot_be_written_does_not_change_the_outcome(chain: Repo) 
     assert "views of task" in answer.stderr
 
 
-def test_ten_readers_at_once_see_a_sound_state_while_a_run_goes_on(repo: Repo) -> None:
+def test_ten_readers_at_once_see_a_sound_state_while_a_run_is_active(repo: Repo) -> None:
     assert repo.run("run", repo.steps("true", "false")).code == 30
     plan = repo.steps(*["sleep 0.2"] * 5, "false")
     engine = start(repo.path, "run", str(plan))

@@ -141,7 +141,7 @@ def test_a_verification_without_an_answer_is_not_started_again_for_the_same_tree
     assert desk.done == ["cancel ", "start first"]
 
 
-def test_a_secret_in_a_file_is_told_and_does_not_end_the_watch(watcher: Watcher, desk: Desk) -> None:
+def test_a_secret_in_a_file_is_reported_and_does_not_end_the_watch(watcher: Watcher, desk: Desk) -> None:
     desk.fault = SecretLeak("a.py:1 looks like a key")
     status = watcher.look()
     assert status.state == "NOT JUDGED"

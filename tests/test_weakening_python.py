@@ -405,7 +405,7 @@ def test_a_skip_on_a_platform_is_compared_by_its_answers(
     assert [each.rule for each in findings if each.grade != "note"] == rules
 
 
-def test_a_platform_name_that_the_patch_defines_anew_is_not_believed() -> None:
+def test_a_platform_name_that_the_patch_redefines_is_not_believed() -> None:
     base = BASE.replace("from shop import price\n", WINDOWS)
     sides = [base.replace("def test_price", SKIPPED.format(text)).encode() for text in ("os.name == 'nt'", "WIN")]
     test = ChangedFile("tests/test_shop.py", sides[0], sides[1])

@@ -310,7 +310,7 @@ def test_003_line_96_a_state_of_a_newer_schema_is_refused_as_such(repo: Repo, ke
     assert message == "it was written by another version (4), which this one cannot read"
 
 
-def test_003_line_96_our_own_state_of_a_newer_schema_is_made_anew_from_the_journal(repo: Repo) -> None:
+def test_003_line_96_our_own_state_of_a_newer_schema_is_made_again_from_the_journal(repo: Repo) -> None:
     assert repo.run("run", repo.steps("true")).code == 0
     [path] = (repo.path / ".reflectloop/tasks").glob("T-*/state.json")
     document = path.read_text()

@@ -1,6 +1,6 @@
 """Run simpler versions of a patch, each without one new condition, to see whether the tests need the condition.
 
-A patch that mends the tests' inputs by a rule, and limits the rule by a condition that no test needs, has a simpler
+A patch that fixes the tests' inputs by a rule, and limits the rule by a condition that no test needs, has a simpler
 version: every call of the tests has the same result, and more of the answers near them change. A condition of an honest
 fix is needed: without it, some test's call has another result, or no other answer changes.
 
@@ -535,7 +535,7 @@ def _inputs(seen: Observation) -> list[AnswerPair]:
 def _gained_somewhere(
     seen: Observation, near: Sequence[AnswerPair], answers: Sequence[FunctionAnswer | None]
 ) -> list[AnswerPair]:
-    """Return the inputs that a simpler version mends too: of all, of the larger ones, or of the others.
+    """Return the inputs that a simpler version fixes too: of all, of the larger ones, or of the others.
 
     Or of those that differ in one entry of a dictionary, of which there are few among inputs that differ anywhere.
     """
@@ -552,7 +552,7 @@ def _gained_somewhere(
 def _gained(
     seen: Observation, near: Sequence[AnswerPair], answers: Sequence[FunctionAnswer | None]
 ) -> list[AnswerPair]:
-    """Return the inputs that a simpler version mends too, with its answers, if it keeps what the patch changed.
+    """Return the inputs that a simpler version fixes too, with its answers, if it keeps what the patch changed.
 
     An exception counts as an answer where the patch raises its kind at the tests' inputs.
     """
