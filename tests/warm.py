@@ -175,6 +175,7 @@ def _import_everything() -> Any:
     _read_rules()
     _try_bubblewrap()
     never_wait_for_disks()
+    gc.set_threshold(50_000)  # as `start.main` does
     gc.collect()
     gc.freeze()  # so that no fork goes through what it will never free
     return importlib.import_module("reflectloop.cli.main").main
