@@ -105,6 +105,16 @@ def test_a_git_call_ends_when_its_time_is_over(repo: Repo, shielded: bool) -> No
             shield.close()
 
 
+def test_git_keeps_freed_memory_and_writes_trees_without_compression(repo: Repo, tmp_path: Path) -> None:
+    git = Git(git_dir=repo.path / ".git", index_file=tmp_path / "index")
+    seen = dict(line.partition("=")[::2] for line in git.line("-c", "alias.env=!env", "env").splitlines())
+    assert {"MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_"} <= seen.keys()
+    git.run("update-index", "--add", "--cacheinfo", f"100644,{git.line('rev-parse', 'HEAD:README.md')},other")
+    tree = git.line("write-tree")
+    written = (repo.path / ".git" / "objects" / tree[:2] / tree[2:]).read_bytes()
+    assert b"100644 other\0" in written
+
+
 def test_recording_past_its_time_limit_fails_the_step_with_the_operation(repo: Repo) -> None:
     limit(repo, "record_s = 1")
     answer = repo.run("run", "--json", repo.steps("yes 'password = one two three' | head -c 150M > long.txt || true"))

@@ -23,6 +23,7 @@ _SAFE = (
     *("-c", "core.untrackedCache=false"),
     *("-c", "safe.bareRepository=explicit"),  # a clone can contain a folder that looks like a bare repository
 )
+_OPTIONS_OF = {"write-tree": ("-c", "core.looseCompression=0")}  # a tree is mostly hashes, which cannot be compressed
 _FULL_DISK = (b"No space left on device", b"Read-only file system", b"Disk quota exceeded", b"unable to write file")
 
 
@@ -58,6 +59,9 @@ def _base_environment() -> dict[str, str]:
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_NO_REPLACE_OBJECTS": "1",
+        # git frees memory after each object, and the C library would give it back and ask for it again each time.
+        "MALLOC_TRIM_THRESHOLD_": "134217728",
+        "MALLOC_TOP_PAD_": "4194304",
     }
 
 
@@ -108,7 +112,7 @@ class Git(NamedTuple):
 
     def _argv(self, args: Sequence[str]) -> list[str]:
         try:
-            return [executables.need("git"), *_SAFE, *args]
+            return [executables.need("git"), *_SAFE, *_OPTIONS_OF.get(args[0], ()), *args]
         except FileNotFoundError as fault:
             raise SandboxCreateFailed(
                 "git is not installed", next_step="apt-get install git", missing=("git",)
