@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflectloop.verification.protected import dependencies, guard, is_test
+from reflectloop.verification.protected import dependencies, guard, is_test, names, paths
 from reflectloop.verification.protected.changes import built_by_lists, restored, serves_tests
 from reflectloop.verification.protected.inline_tests import with_tests_of
+from reflectloop.verification.protected.tool_names import of_tools
 from reflectloop.verification.result import ChangedFile
 
 KINDS = {
@@ -246,6 +247,22 @@ def test_lock_and_requirement_files_say_what_is_installed(path: str) -> None:
 @pytest.mark.parametrize("path", ["src/requirements.py", "README.md", "src/a.py", "notes.txt"])
 def test_other_files_do_not(path: str) -> None:
     assert not dependencies(path)
+
+
+@pytest.mark.parametrize(
+    "folder", ["", "pkg", "deep/er", "src", "src/pkg", "lib.d", "x/.config", "x/tests", "a/scripts"]
+)
+def test_a_name_that_tells_in_some_folder_is_never_passed_over(folder: str) -> None:
+    known = ["a.py", "__init__.py", "json.py", "nextest.toml", "sitecustomize.cpython-311.so", "x.egg-info"]
+    known += [
+        name for field in ("runner", "lint", "tests", "hooks", "modules", "executables") for name in of_tools(field)
+    ]
+    known += [*names.CAPITAL_FILES, *names.EXECUTABLES, *names.CI_FILES, *names.SCRIPT_FILES, *of_tools("artefacts")]
+    plain = [one.replace("*", filler).replace("?", "x") for one in known for filler in ("", "a", "A-b")]
+    for name in (form for one in plain for form in (one, one.lower(), one.title(), f"{one}.py")):
+        path = f"{folder}/{name}".lstrip("/")
+        place = paths._place(folder)
+        assert guard(path) == paths._asked_in_order(path, name, place), path
 
 
 @given(st.text(), st.none() | st.binary(), st.none() | st.binary())

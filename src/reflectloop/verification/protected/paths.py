@@ -39,7 +39,7 @@ class NamePatterns:
         self._exact: set[str] = set()
         self._starts: dict[str, tuple[str, ...]] = {}  # by their first letter, as the next
         self._both: dict[str, tuple[tuple[str, str], ...]] = {}
-        self._endings: tuple[str, ...] = ()
+        self._endings: dict[str, tuple[str, ...]] = {}  # by their last letter
         rest = []
         for pattern in (plain for mixed in self.patterns for plain in _without_sets(mixed)):
             before, star, after = pattern.partition("*")
@@ -48,7 +48,7 @@ class NamePatterns:
             elif not star:
                 self._exact.add(pattern)
             elif not before:
-                self._endings += (after,)
+                self._endings[after[-1:]] = (*self._endings.get(after[-1:], ()), after)
             elif not after:
                 self._starts[before[0]] = (*self._starts.get(before[0], ()), before)
             else:
@@ -58,7 +58,7 @@ class NamePatterns:
 
     def match(self, name: str) -> bool:
         """Return True if the whole name matches a pattern; case counts."""
-        if name in self._exact or name.endswith(self._endings):
+        if name in self._exact or name.endswith(self._endings.get(name[-1:], ())):
             return True
         letter = name[:1]
         if letter in self._starts and name.startswith(self._starts[letter]):
@@ -88,6 +88,7 @@ _DOTNET_TESTS = lazy(r"(?i).*[._-]?(?:unit|integration|functional)?tests?\Z")
 _GRADLE_TESTS = lazy(r"(?:^|/)src/(?:test|testFixtures|\w+Test)/")
 _BUILDS = lazy(r"(?:^|/)build/(?:lib|bdist|temp)[^/]*/|\.(?:egg-info|dist-info)/")
 _BUILT_ENDINGS = (".egg-info", ".dist-info")
+_MODULE_NAMES = (*names.START_MODULES, ".pth", *_BUILT_ENDINGS)
 _MODULES = (".py", ".pyc", ".so", ".pyd")
 _DOTNET_CODE = (".cs", ".fs", ".vb", ".csproj", ".fsproj", ".json", ".resx")
 _TOOL_FOLDER = lazy("|".join(rf"(?:^|/){re.escape(folder)}/" for folder in names.TOOL_FOLDERS))
@@ -171,6 +172,12 @@ def guard(path: str) -> Protection | None:
 def _guard(path: str) -> Protection | None:
     folder, _, name = path.rpartition("/")
     place = _place(folder)
+    if place.usual and not _telling_names().match(name.lower()):
+        return None  # most files of a large repository
+    return _asked_in_order(path, name, place)
+
+
+def _asked_in_order(path: str, name: str, place: _Place) -> Protection | None:
     return (
         _by_folder(path, name, place)
         or _by_known_name(name.lower())
@@ -194,10 +201,32 @@ class _Place(NamedTuple):
     dotnet_tests: bool
     product: bool  # the sources of a Java project
     has_scripts: bool
+    usual: bool = False  # a file in it is protected only if its name alone tells
 
 
 @lru_cache(_MOST_PATHS)
 def _place(folder: str) -> _Place:
+    place = _described(folder)
+    says = (place.own, place.before, place.after, place.at_start, place.tests, place.perhaps_tests, place.dotnet_tests)
+    apart = names.IMPORT_ROOTS.isdisjoint((folder, folder.rpartition("/")[0]))  # nothing is imported from it
+    plain = place.lower.isdisjoint(names.SNAPSHOT_FOLDERS | names.DATA_FOLDERS | names.HELPER_FOLDERS)
+    tools = any(part.partition("/")[0] in folder for part in of_tools("paths"))
+    return place._replace(usual=apart and plain and not (any(says) or place.has_scripts or tools))
+
+
+@cache
+def _telling_names() -> NamePatterns:
+    """Return patterns, for names in lower case, of all names that may be protected in any folder."""
+    lists = (
+        _any_name().patterns,
+        *(of_tools(field) for field in ("tests", "executables")),
+        *(names.CAPITAL_FILES, names.EXECUTABLES),
+        *((f"*{name}*" for name in listed) for listed in (_MODULE_NAMES, of_tools("paths"))),
+    )
+    return NamePatterns(pattern.lower() for patterns in lists for pattern in patterns)
+
+
+def _described(folder: str) -> _Place:
     parts = tuple(folder.split("/")) if folder else ()
     folders, lower, inside = set(parts), frozenset(part.lower() for part in parts), f"{folder}/"
     gradle = _GRADLE_TESTS.search(inside) is not None
