@@ -16,6 +16,7 @@ import pytest
 from reflectloop import secrets
 from reflectloop.config import Config, SecretsConfig
 from reflectloop.errors import SandboxCreateFailed
+from reflectloop.system.git import Git
 from reflectloop.verification import environment_key
 from reflectloop.verification.check_runner import CheckRun, CheckRunner, hanging_test, last_started
 from reflectloop.verification.fresh_workspaces import hash_seed
@@ -171,6 +172,31 @@ def test_steps_have_the_generated_version_file_too(package: Package) -> None:
     assert answer.code == 0
     assert steps_log(package) == "number = 1\n"
     assert any("pkg/_version.py" in warning for warning in answer.envelope["warnings"])
+
+
+def test_the_named_version_files_are_kept_until_a_manifest_or_what_is_kept_changes(package: Package) -> None:
+    def named() -> list[str]:
+        tree = git.line("rev-parse", "HEAD^{tree}")
+        carry._named_version_files.cache_clear()
+        return [os.fspath(path) for path in carry._named_version_files(own, git, tree)]
+
+    git, own = Git(git_dir=package.path / ".git"), package.path / ".reflectloop"
+    own.mkdir(exist_ok=True)
+    package.write("setup.cfg", "[tool:setuptools_scm]\nversion_file = pkg/_version.py\n")
+    package.commit("a manifest")
+    assert named() == ["pkg/_version.py"]
+    kept = own / "cache" / "version-files.json"
+    written = kept.read_bytes()
+    package.write("other.py", "x = 1\n")
+    package.commit("no manifest")
+    assert named() == ["pkg/_version.py"]
+    assert kept.read_bytes() == written, "nothing was searched again"
+    for damage in (written.replace(b"_version", b"_another"), b"[]", b"{", written.replace(b'"names"', b'"other"')):
+        kept.write_bytes(damage)
+        assert named() == ["pkg/_version.py"]
+    package.write("sub/pyproject.toml", '[tool.x]\nwrite_to = "sub/_made.py"\n')
+    package.commit("another manifest")
+    assert named() == ["pkg/_version.py", "sub/sub/_made.py"]
 
 
 def test_only_ignored_python_files_beside_tracked_ones_are_carried_by_themselves(package: Package) -> None:

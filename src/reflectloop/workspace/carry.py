@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
+import json
 import os
 import posixpath
 import stat
@@ -17,9 +19,10 @@ from typing import Literal, NamedTuple
 
 from reflectloop.config import WorkspaceConfig
 from reflectloop.errors import InvalidInput
-from reflectloop.system import beneath, tree_walk
-from reflectloop.system.git import Git
+from reflectloop.system import beneath, files, tree_walk
+from reflectloop.system.git import Git, GitFailed
 from reflectloop.system.patterns import lazy
+from reflectloop.workspace import tree_diff
 from reflectloop.workspace.project import Project
 
 ENVIRONMENTS = (".venv", "venv")
@@ -37,6 +40,7 @@ _VERSION_FILE = lazy(
     r"""\s*["']?(?P<path>[\w./-]+\.py)\b"""
 )
 _NAMES_ONE = r"version[-_]file|write[-_]to|hooks\.version|versioningit\.write"  # for git grep
+_KEPT = "version-files.json"
 _MANIFESTS = (":(glob)**/pyproject.toml", ":(glob)**/setup.cfg", ":(glob)**/setup.py")
 
 
@@ -228,7 +232,7 @@ def _refuse_tracked(git: Git, tree: str, entry: _Entry, *, is_submodule: bool) -
 
 def _version_files(project: Project, git: Git, base: str, tree: str) -> list[Path]:
     """Return the version files that build tools of `base` write, git ignores, and `tree` does not have."""
-    named = [path for path in _named_version_files(git, base) if _is_plain(project.root, path)]
+    named = [path for path in _named_version_files(project.folder, git, base) if _is_plain(project.root, path)]
     there = _tracked(git, tree, [*named, *(path.parent for path in named)])
     named = [path for path in named if path not in there and (path.parent in there or path.parent == Path())]
     if project.mode != "git":
@@ -237,8 +241,33 @@ def _version_files(project: Project, git: Git, base: str, tree: str) -> list[Pat
 
 
 @functools.lru_cache(maxsize=16)
-def _named_version_files(git: Git, tree: str) -> list[Path]:
-    """Return the version files that manifests of a tree name; cached, since a tree never changes."""
+def _named_version_files(own_folder: Path, git: Git, tree: str) -> list[Path]:
+    """Return the version files that manifests of a tree name.
+
+    To find the manifests git reads every folder, so the answer is kept for all trees with the same manifests. What is
+    kept decides nothing alone: a named file is carried only if git ignores it and the project has it.
+    """
+    kept = own_folder / "cache" / _KEPT
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError, GitFailed):  # else it is found again
+        record = json.loads(kept.read_bytes())
+        names = [str(name) for name in record["names"]]
+        is_whole = record["sum"] == _sum(record["tree"], names)
+        if is_whole and not tree_diff.changed_names(git, record["tree"], tree, within=_MANIFESTS):
+            return [Path(name) for name in names]
+    found = _find_named(git, tree)
+    names = [os.fspath(path) for path in found]
+    with contextlib.suppress(OSError, ValueError):
+        kept.parent.mkdir(exist_ok=True)
+        files.write_atomic(kept, json.dumps({"tree": tree, "names": names, "sum": _sum(tree, names)}))
+    return found
+
+
+def _sum(tree: str, names: list[str]) -> str:
+    asked = [_NAMES_ONE, _MANIFESTS, _VERSION_FILE.pattern]
+    return hashlib.sha256(json.dumps([asked, tree, names]).encode()).hexdigest()
+
+
+def _find_named(git: Git, tree: str) -> list[Path]:
     search = ("grep", "-l", "-z", "-I", "-E", "-e", _NAMES_ONE, tree, "--", *_MANIFESTS)
     listed = git.attempt(*search)
     if listed.code > 1:  # 1: no match
