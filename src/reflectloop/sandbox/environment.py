@@ -89,9 +89,12 @@ def with_own_tools(path: str, workspace: Workspace, cwd: Path, top: Path) -> str
 
     Those nearest to the command's folder come first. `top` is the workspace's path as the command sees it.
     """
-    inside = cwd.relative_to(workspace.repo.resolve()) if cwd.is_relative_to(workspace.repo.resolve()) else Path()
-    above = [inside, *inside.parents]
     carried = {*workspace.carried, *map(Path, workspace.copied)}
+    if not carried:
+        return path
+    repo = workspace.repo.resolve()
+    inside = cwd.relative_to(repo) if cwd.is_relative_to(repo) else Path()
+    above = [inside, *inside.parents]
     folders = [folder / name for folder in above for name in (*ENVIRONMENTS, MODULES) if folder / name in carried]
     own = [os.fspath(top / folder / (".bin" if folder.name == MODULES else "bin")) for folder in folders]
     return os.pathsep.join([*own, path])
@@ -104,9 +107,11 @@ def past_pyenv(env: Mapping[str, str], cwd: Path, repo: Path) -> str:
     """
     path = env["PATH"]
     shims = next((entry for entry in path.split(os.pathsep) if entry.endswith("/.pyenv/shims")), None)
+    if not shims or env.get("PYENV_VERSION"):
+        return path
     top = repo.resolve()
     above = [cwd, *(folder for folder in cwd.parents if folder.is_relative_to(top))]
-    if not shims or env.get("PYENV_VERSION") or any(os.path.lexists(folder / ".python-version") for folder in above):
+    if any(os.path.lexists(folder / ".python-version") for folder in above):
         return path
     root = Path(shims).parent
     with contextlib.suppress(OSError, UnicodeError):

@@ -282,15 +282,19 @@ class Workspace:
         except (GitFailed, TimeoutError, Unrecordable):
             self.reset_to(tree)
 
+    @functools.cached_property
+    def _real_repo(self) -> Path:
+        return self.folder.resolve() / "repo"  # no link while `refuse_swapped` is content
+
     def resolve(self, cwd: str) -> Path:
         """Return the real folder of a step's cwd; raise SandboxEscape if it is outside the workspace."""
         try:
             self.refuse_swapped()
         except Unrecordable:
             return self.repo / cwd  # it does not exist; the step will report that
-        root = self.repo.resolve()
+        root = self._real_repo
         try:
-            target = (root / cwd).resolve()
+            target = root if cwd == "." else (root / cwd).resolve()
         except (OSError, RuntimeError) as fault:
             why = "it has a loop of links" if isinstance(fault, RuntimeError) else fault.strerror
             raise InvalidPlan(f"path {cwd[:80]!r} cannot be resolved: {why}", next_step="correct the plan") from fault

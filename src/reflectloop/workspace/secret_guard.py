@@ -58,8 +58,10 @@ def refuse_messages(repo: Path, since_ns: int) -> None:
 
 
 def _refuse_message(name: str, folder: int, since_ns: int) -> None:
-    with contextlib.suppress(OSError), beneath.open_file(folder, name) as file:
-        if os.fstat(file.fileno()).st_ctime_ns >= since_ns:
+    with contextlib.suppress(OSError):
+        if os.lstat(name, dir_fd=folder).st_ctime_ns < since_ns:
+            return  # most steps leave all of them alone
+        with beneath.open_file(folder, name) as file:
             _refuse(secrets.current_detector().scan(file.read(_LONGEST)), f"git's file {name}")
 
 
