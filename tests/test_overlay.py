@@ -329,15 +329,20 @@ def test_a_damaged_file_of_a_layer_enters_no_patch(tree: Repo) -> None:
     apart(work)
 
 
-def test_a_layer_is_compared_with_its_tree_before_a_fresh_workspace_stands_on_it(tree: Repo) -> None:
-    def work() -> str:
+@pytest.mark.parametrize("many", [1, 20_000])  # so many files and more are compared by two calls of git
+@pytest.mark.parametrize("damaged", ["a.txt", "another.txt"])
+def test_a_layer_is_compared_with_its_tree_before_a_fresh_workspace_stands_on_it(
+    tree: Repo, monkeypatch: pytest.MonkeyPatch, many: int, damaged: str
+) -> None:
+    def work() -> list[str]:
         with opened(tree, "auto"):
             pass
-        (layer_folder() / "files" / "a.txt").write_text("damaged\n")
+        (layer_folder() / "files" / damaged).write_text("damaged\n")
         with opened(tree, "auto", "bbbbbb", fresh=fresh_layers(tree)) as space:
-            return (space.repo / "a.txt").read_text()
+            return [path.read_text() for path in (space.repo / "a.txt", space.repo / "another.txt") if path.exists()]
 
-    assert apart(work) == "content of a.txt\n"
+    monkeypatch.setattr(layers, "_MANY_FILES", many)
+    assert apart(work) == ["content of a.txt\n"]
 
 
 def test_fresh_workspaces_of_a_tree_are_the_same_and_share_nothing_that_a_command_writes(tree: Repo) -> None:

@@ -39,6 +39,7 @@ _TRIED = 3  # recent layers that are compared with a tree
 _FEW_CHANGES = 300  # written over a layer rather than laid out with everything else
 _SHARE = 50  # or one file in so many
 _RECHECK_S = 3600
+_MANY_FILES = 20_000
 _SPARE = 2  # a layer is made if the disk has room for so many
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _STATUS = Path("/proc/self/status")
@@ -88,13 +89,23 @@ class Layer:
             if not thorough and self._was_checked():
                 return True
             reader = store.git(work_tree=self.files, index=self.index)
-            listed = reader.attempt("ls-files", "-z", "--modified", "--deleted", "--others")
-            if listed.code or any(self.is_damaged(name) for name in git.paths(listed.stdout)):
+            if any(self.is_damaged(name) for name in self._differing(reader)):
                 return False
             files.write_atomic(self.folder / _CHECKED, _boot())
-        except OSError:
+        except (OSError, GitFailed, NoSpace):
             return False
         return True
+
+    def _differing(self, reader: Git) -> list[bytes]:
+        """Return the names that git finds changed, missing or new; in a large tree it looks for new ones beside."""
+        known, new = ("ls-files", "-z", "--modified", "--deleted"), "--others"
+        if self.count < _MANY_FILES:
+            return git.paths(reader.run(*known, new))
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - few projects are so large
+
+        with ThreadPoolExecutor(1) as pool:
+            beside = pool.submit(reader.run, *known[:2], new)
+            return git.paths(reader.run(*known)) + git.paths(beside.result())
 
     def _was_checked(self) -> bool:
         """Return True if git has compared the files in the last hour, and since the machine was started."""
