@@ -216,6 +216,23 @@ def test_answers_for_inputs_that_look_alike_are_suspicious(tmp_path: Path) -> No
     assert rules(seen) == ["written-for-the-test"]
 
 
+@pytest.mark.parametrize(("text", "expected"), [("{} {}", []), ("{} x", ["written-for-the-test"])])
+def test_an_answer_taken_from_its_own_input_is_no_copy_of_one_of_a_test(text: str, expected: list[str]) -> None:
+    def pair(given: str, base: str, patch: str, code: str) -> AnswerPair:
+        before, after = (FunctionAnswer({"value": answer}, {code: 1}) for answer in (base, patch))
+        return AnswerPair(CallInput((given,), {}), before, after, 0, "0")
+
+    words = ["left", "right", "upper", "lower"]
+    near = [
+        pair(text.format(number, words[number % 4]), f"old {number}", words[number % 4], "a") for number in range(40)
+    ]
+    near += [pair(f"other {number}", "same", "same", code) for number, code in enumerate("bcd")]
+    tests = [pair(f"{word} 1", "none", word, "a") for word in words]
+    seen = Observation(FunctionInputs("m.py", "m", "f", tuple(test.input for test in tests)), near=near)
+    seen.tests = tests
+    assert rules(seen) == expected
+
+
 def test_a_fallback_that_changes_all_other_answers_is_suspicious(tmp_path: Path) -> None:
     inputs = [(number,) for number in (310, 425, 518, 622, 735, 841)]
     base = "def f(n):\n    return n % 7 + n // 3\n"

@@ -385,6 +385,7 @@ def _echoes(seen: Observation, differing: Sequence[AnswerPair], share: float) ->
     copies = [item for item in differing if item.patch.text in answers]
     pairs = {(item.base.text, item.patch.text) for item in seen.tests}
     apart = [item for item in copies if (item.base.text, item.patch.text) not in pairs]  # base tells them apart
+    apart = [item for item in apart if not likeness.is_taken_from_input(item)]
     if len(apart) < _LEAST_ECHOES or len(copies) < _ECHO * len(differing) or renamed_words.follows_words(seen):
         return False
     own = {seen.tests[at].patch.text for at in seen.changed}

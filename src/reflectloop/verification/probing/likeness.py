@@ -189,6 +189,17 @@ def _without_echo(item: AnswerPair) -> str:
     return "".join((answer.replace(own, "") if own else answer).split())
 
 
+def is_taken_from_input(item: AnswerPair) -> bool:
+    """Return True if the patch's answer is a text that stands in a text of the input, as where a text is shortened.
+
+    Such an answer need not be a copy of a test's answer, even if it is the same.
+    """
+    answer = item.patch.outcome.get("value")
+    return isinstance(answer, str) and any(
+        isinstance(value, str) and answer in value for _, value in _arguments(item.input)
+    )
+
+
 # Texts of inputs -----------------------------------------------------------------------------------------------------
 
 _Reader = Callable[[CallInput, str | None], str | None]
