@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from reflectloop.sandbox import isolation
-from support import Repo
+from support import PROGRAM, Repo
 
 SCHEMAS = Path(__file__).resolve().parent.parent / "schemas"
 
@@ -285,3 +285,14 @@ def test_only_the_last_few_failed_workspaces_are_kept(repo: Repo) -> None:
     for _ in range(5):
         assert repo.run("run", "--new", repo.steps("false")).code == 30
     assert len(repo.workspaces()) == 3
+
+
+def test_a_run_goes_on_when_nobody_reads_its_messages(repo: Repo) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    plan = repo.steps("echo a > a.txt")
+    words = [*PROGRAM, "run", str(plan)]
+    done = subprocess.run(words, cwd=repo.path, stderr=writing, stdout=subprocess.DEVNULL, check=False)
+    os.close(writing)
+    assert done.returncode == 0
+    assert repo.run("status", "--json").json["data"]["runs"][0]["status"] == "ok"

@@ -212,12 +212,22 @@ def redacted(text: str) -> str:
 
 def echo(text: str = "", *, err: bool = False) -> None:
     """Print a line for a person in their language, redacted and safe for a terminal."""
-    click.echo(redacted(harmless(languages.line(text))), err=err)
+    _print(redacted(harmless(languages.line(text))), err=err)
 
 
 def echo_as_is(text: str, *, err: bool = False) -> None:
     """Print a line that a program or a person wrote, redacted and safe for a terminal."""
-    click.echo(redacted(harmless(text)), err=err)
+    _print(redacted(harmless(text)), err=err)
+
+
+def _print(text: str, *, err: bool) -> None:
+    """Print a line. A reader of messages that closed the pipe (`2>&1 | head`) does not stop the work they are about."""
+    try:
+        click.echo(text, err=err)
+    except OSError:
+        if not err:
+            raise
+        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115 - whatever follows has no reader either
 
 
 def confirm(question: str, *, default: bool) -> bool:
