@@ -98,6 +98,7 @@ def test_a_table_of_the_tests_answers_is_put_to_a_person_with_inputs_side_by_sid
     (finding,) = (item for item in answer["findings"] if item["rule"] == "written-for-the-test")
     assert finding["what"].startswith("middle changes the answer for the inputs of the tests only: a test: middle(")
     assert len(finding["details"]) == 3
+    assert project.run("show", "latest").stdout.count("a test: middle(") == 1
 
 
 def test_a_function_that_another_one_makes_is_asked_under_its_old_name(project: Repo) -> None:

@@ -12,7 +12,7 @@ import click
 from reflectloop import secrets
 from reflectloop.cli.interrupts import as_interrupts
 from reflectloop.cli.progress import observe
-from reflectloop.cli.render import Answer, Note, answers, harmless, paint
+from reflectloop.cli.render import Answer, Note, answers, harmless, heading, paint
 from reflectloop.commands import approve as approving
 from reflectloop.commands.approve import ApprovalQuestion, ApproveResult
 from reflectloop.errors import NeedsInput
@@ -76,7 +76,7 @@ def _ask(question: ApprovalQuestion) -> bool:
 def _question_lines(question: ApprovalQuestion) -> Iterator[str]:
     yield f"{question.run_id} waits for your approval of:"
     for item in question.findings:
-        yield f"  {item.finding} {item.text}"
+        yield f"  {item.finding} {heading(item.text, item.details)}"
         yield from (f"      {line}" for line in item.details)
     if question.left:
         yield f"({question.left} more will still wait)"

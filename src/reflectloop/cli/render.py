@@ -204,6 +204,11 @@ def print_raw(line: str) -> None:
             raise NoSpace("the answer could not be written: no space is left where it goes") from fault
 
 
+def heading(text: str, details: Sequence[str]) -> str:
+    """Return the text of a finding without the details that it ends in, which are printed below it."""
+    return text.replace(f": {'; '.join(details)}", "", 1) if details else text
+
+
 def redacted(text: str) -> str:
     from reflectloop import secrets
 

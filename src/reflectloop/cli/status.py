@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import click
 
 from reflectloop.cli import render
-from reflectloop.cli.render import Answer, answers, echo, echo_as_is, harmless, paint
+from reflectloop.cli.render import Answer, answers, echo, echo_as_is, harmless, heading, paint
 from reflectloop.commands import task_status
 from reflectloop.terms import OutcomeWord, describe_level
 
@@ -125,9 +125,12 @@ def _verification_lines(shown: dict[str, Any]) -> Iterator[str]:
     track = f", track {shown['track']}" if shown["track"] else ""
     yield f"{shown['run_id']}: {shown['command']}: {shown['outcome'] or 'not finished'}{level}{track}"
     for reason in verdict.get("reasons") or shown["reasons"]:
-        finding = f"{reason['finding']} " if isinstance(reason, dict) and reason.get("finding") else ""
-        yield f"  {finding}{reason['text'] if isinstance(reason, dict) else reason}"
-        yield from (f"      {line}" for line in (reason.get("details") or () if isinstance(reason, dict) else ()))
+        if isinstance(reason, str):
+            yield f"  {reason}"
+            continue
+        finding, details = f"{reason['finding']} " if reason.get("finding") else "", reason.get("details") or ()
+        yield f"  {finding}{heading(reason['text'], details)}"
+        yield from (f"      {line}" for line in details)
     for item in shown["approvals"]:
         yield f"  approved {item['text']}; {item['approval']}"
     for check in verdict.get("checks", ()):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from reflectloop.cli.interrupts import as_interrupts
 from reflectloop.cli.progress import observe
-from reflectloop.cli.render import Answer, Note, paint
+from reflectloop.cli.render import Answer, Note, heading, paint
 from reflectloop.engine.gating import verify_command
 from reflectloop.engine.gating.verify_command import VerifyRequest
 from reflectloop.errors import InvalidInput
@@ -105,7 +105,7 @@ def _outcome_lines(verdict: Verdict) -> Iterator[Note]:
     yield Note(f"{paint(_COLOURS[word], str(word))}{explained}")
     for reason in sorted(verdict.reasons, key=lambda reason: bool(reason.finding))[:_MOST]:
         mark = f"{paint('bold', reason.finding)} " if reason.finding else ""
-        yield Note(f"  {mark}{reason.text}")
+        yield Note(f"  {mark}{heading(reason.text, reason.details)}")
         for line in reason.details:
             yield Note(f"      {line}")
     if count > _MOST:
@@ -188,7 +188,7 @@ def _gate_lines(result: GateResult) -> Iterator[Note]:
         for reason in stage["reasons"][:_MOST]:
             mark = f"{paint('bold', reason['finding'])} " if reason["finding"] else ""
             repair = f"; {reason['mend']}" if reason["mend"] else ""
-            yield Note(f"    {mark}{reason['text']}{repair}")
+            yield Note(f"    {mark}{heading(reason['text'], reason['details'])}{repair}")
             yield from (Note(f"        {line}") for line in reason["details"])
         for text in stage["feedback"]:
             yield Note(f"    {paint('dim', 'feedback')} {text}")
