@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from reflectloop.errors import InvalidInput
 from reflectloop.hooks import clients, tool_calls
 from reflectloop.hooks.clients import CLIENTS
 from reflectloop.hooks.model import HookAnswer
-from support import Answer, Repo, reflectloop
+from support import PROGRAM, Answer, Repo, reflectloop
 
 pytestmark = pytest.mark.usefixtures("without_probing")
 
@@ -298,9 +299,12 @@ def test_outside_of_a_project_nothing_is_held_up(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("event", "text"), [("Nonsense", "{}"), ("Stop", "not json"), ("Stop", "[1]")])
 def test_input_that_is_none_is_a_clear_error(repo: Repo, event: str, text: str) -> None:
-    done = reflectloop(repo.path, "hook", event, stdin=text)
-    assert done.code == 12
-    assert "INVALID_INPUT" in done.stderr
+    done = subprocess.run(  # a process of its own, as of a client: it is answered without click
+        [*PROGRAM, "hook", event], cwd=repo.path, input=text, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (12, "")
+    assert done.stderr.startswith("INVALID_INPUT: ")
+    assert "next: reflectloop " in done.stderr
 
 
 def test_what_cannot_be_judged_is_refused_and_a_second_stop_is_let_through(agent: Agent) -> None:

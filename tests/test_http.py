@@ -242,7 +242,7 @@ def test_a_missing_extra_is_reported_with_the_install_command(tmp_path: Path, mo
     monkeypatch.setitem(sys.modules, "httpx", None)
     with pytest.raises(AgentUnavailable) as caught:
         bind("http", Config(), {}, tmp_path)
-    assert caught.value.next_step == "pip install 'reflectloop[http]'"
+    assert "uv tool install '.[http]'" in str(caught.value.next_step)
     assert "needs httpx" in caught.value.message
 
 

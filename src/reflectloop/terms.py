@@ -27,6 +27,11 @@ def closest(name: str, known: Iterable[str], likeness: float = 0.5) -> str | Non
     return similar[0] if similar else None
 
 
+def install_extra(name: str) -> str:
+    """Return how the program is installed with an extra. It is on no package index, where its name may be another's."""
+    return f"in the checkout of reflectloop: uv tool install '.[{name}]' (or: pipx install --force '.[{name}]')"
+
+
 def dotted(place: Iterable[str | int]) -> str:
     """Return a place in a document, such as `("steps", 0, "cwd")`, as `steps[0].cwd`."""
     out = ""

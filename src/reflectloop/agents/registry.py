@@ -11,6 +11,7 @@ from reflectloop.agents import prices
 from reflectloop.agents.backend import Backend
 from reflectloop.config import Config
 from reflectloop.errors import AgentUnavailable
+from reflectloop.terms import install_extra
 
 
 def bind(name: str, settings: Config, caller: Mapping[str, str], root: Path = Path()) -> Backend:
@@ -24,7 +25,7 @@ def bind(name: str, settings: Config, caller: Mapping[str, str], root: Path = Pa
     except ModuleNotFoundError as fault:
         raise AgentUnavailable(
             f"agent {name} ({agent.kind}) needs {fault.name}, which is not installed",
-            next_step=f"pip install 'reflectloop[{agent.kind}]'",
+            next_step=install_extra(agent.kind),
             missing=(f"package:{fault.name}",),
         ) from fault
     return cast("Backend", module.make(name, agent, caller))

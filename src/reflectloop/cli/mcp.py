@@ -9,6 +9,7 @@ import click
 
 from reflectloop.cli.render import answers, echo
 from reflectloop.errors import InvalidInput
+from reflectloop.terms import install_extra
 
 
 @click.command()
@@ -25,7 +26,7 @@ def mcp(port: int | None, new_token: bool, project_dir: Path) -> None:
     Example: reflectloop mcp --http 8848
     """
     if importlib.util.find_spec("mcp") is None:
-        raise InvalidInput("this needs the package mcp", next_step="pip install 'reflectloop[mcp]'")
+        raise InvalidInput("this needs the package mcp", next_step=install_extra("mcp"))
     from reflectloop.mcp import http, stdio
     from reflectloop.mcp.server import make_server
 

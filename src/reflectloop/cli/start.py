@@ -48,6 +48,7 @@ def _end_process(code: object) -> None:
 
 def _answer_hook(words: list[str]) -> None:
     """Answer `hook EVENT` with plain options, and exit; return if click must read the words."""
+    from reflectloop.errors import ReflectloopError
     from reflectloop.hooks import answering
     from reflectloop.hooks.clients import CLIENTS
 
@@ -62,4 +63,9 @@ def _answer_hook(words: list[str]) -> None:
     except ValueError:
         return
     if not words and event and not event.startswith("-") and client:
-        answering.run(client, event, Path(options["--project"]), limit_s)
+        try:
+            answering.run(client, event, Path(options["--project"]), limit_s)
+        except ReflectloopError as fault:  # the input cannot be read; what cannot be judged is answered as a refusal
+            from reflectloop.cli.render import report_error
+
+            sys.exit(report_error(fault, []))

@@ -22,7 +22,7 @@ from reflectloop.sandbox.environment import status
 from reflectloop.sandbox.sandbox import Box, SandboxCommand
 from reflectloop.system import process
 from reflectloop.system.undo import on_failure
-from reflectloop.terms import Role
+from reflectloop.terms import Role, install_extra
 from reflectloop.workspace import project
 from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.store import Store
@@ -168,7 +168,7 @@ def _lacking(kind: str) -> Probe:
     """Return what a kind of agent lacks, without importing its packages, which is slow."""
     package = _PACKAGES.get(kind)
     if package and importlib.util.find_spec(package) is None:
-        return Probe(problem=f"needs the package {package}", next_step=f"pip install 'reflectloop[{kind}]'")
+        return Probe(problem=f"needs the package {package}", next_step=install_extra(kind))
     return Probe(problem=f"needs {_NEEDS[kind]} in [agents.{kind}]", next_step=f"add [agents.{kind}] to {config.NAME}")
 
 
