@@ -222,6 +222,7 @@ def test_route_reports_the_need_and_the_command(repo: Repo) -> None:
 def test_shell_opens_where_the_failure_happened(repo: Repo) -> None:
     assert repo.run("run", repo.steps("echo evidence > left; false")).code == 30
     (Path(os.environ["HOME"]) / "diary").write_text("mine")
+    assert "not in your files" in repo.run("shell", env={"SHELL": "true"}).stderr
     answer = repo.run("shell", "latest", "sh", "-c", "cat left; pwd; cat ~/diary")
     assert answer.code == 1, answer.stderr
     assert answer.stdout == f"evidence\n{repo.path}\n"

@@ -160,7 +160,7 @@ def test_artifacts_are_all_there_and_say_the_same(repo: Repo) -> None:
 
 
 def test_a_failed_step_stops_the_run_and_leaves_a_blocker(repo: Repo) -> None:
-    plan = repo.steps("echo fine", "echo broken >&2; exit 3", "touch never")
+    plan = repo.steps("true", "echo broken >&2; exit 3", "touch never")
     answer = repo.run("run", "--json", plan)
     assert answer.code == 30
     assert answer.envelope["error_code"] == "STEP_FAILED"
@@ -169,6 +169,9 @@ def test_a_failed_step_stops_the_run_and_leaves_a_blocker(repo: Repo) -> None:
     assert blocker["steps_completed"] == 1
     assert blocker["steps_total"] == 3
     assert "broken" in blocker["evidence"]
+    printed = repo.run("log")
+    assert printed.stdout == "== P-1.1.log: true\n== P-2.1.log: echo broken >&2; exit 3\nbroken\n"
+    assert printed.stderr == "(no output)\n"
     again = repo.run("retry", "--json", "--reason", "test")
     assert yaml.safe_load((repo.latest() / "blocker.yaml").read_text())["blocker_id"] == blocker["blocker_id"]
     assert again.code == 30

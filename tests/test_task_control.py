@@ -51,6 +51,9 @@ def test_steps_that_depend_on_a_skipped_step_run(chain: Repo) -> None:
     assert skipped["reason"] == "done by hand"
     shown = json.loads(chain.run("tasks", "--json").stdout)["data"]
     assert [(one["state"], one["steps_done"]) for one in shown] == [("DONE", 3)]
+    page = chain.run("show").stdout
+    assert "## Steps (2 of 3 done, 1 skipped)" in page
+    assert "| b | skipped: done by hand | | |" in page
 
 
 def test_a_failed_step_is_tried_again_without_the_steps_before_it(chain: Repo) -> None:

@@ -181,7 +181,10 @@ def _print_logs(logs: list[Path], titles: list[str]) -> None:
     for path, title in zip(logs, titles, strict=True):
         if len(logs) > 1:
             echo(paint("bold", f"== {title}"))
-        _print_log(path)
+        if path.stat().st_size:
+            _print_log(path)
+        else:
+            echo(paint("dim", "(no output)"), err=True)
 
 
 def _print_log(path: Path) -> None:
@@ -221,7 +224,7 @@ def shell(run: str | None, command: tuple[str, ...], project_dir: Path) -> None:
     from reflectloop.commands import shell as shells
 
     after = click.get_current_context().meta.get("after", ())
-    sys.exit(shells.open_in(project_dir, run, (*command, *after)))
+    sys.exit(shells.open_in(project_dir, run, (*command, *after), lambda line: echo(line, err=True)))
 
 
 @click.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from reflectloop import config
@@ -16,7 +17,7 @@ from reflectloop.workspace.folders import open_project_dirs
 from reflectloop.workspace.store import open_store
 
 
-def open_in(start: Path, name: str | None, command: tuple[str, ...]) -> int:
+def open_in(start: Path, name: str | None, command: tuple[str, ...], say: Callable[[str], None]) -> int:
     """Hand the terminal to a shell in the workspace that was kept after a run; return its exit code."""
     folders = open_project_dirs(start)
     folder = folders.find_run(name)
@@ -35,6 +36,8 @@ def open_in(start: Path, name: str | None, command: tuple[str, ...]) -> int:
     box = Box(
         space, dict(os.environ), level, readable=settings.box.read, env_allow=settings.run.env_allow, limiter=limiter
     )
+    if not command:  # its prompt shows the path of the project
+        say(f"this shell is in the workspace of {folder.run_id}, not in your files; exit ends it")
     try:
         return box.interact(list(command) or [os.environ.get("SHELL", "bash")])
     finally:

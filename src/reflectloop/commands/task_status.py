@@ -15,6 +15,7 @@ from reflectloop.state.fold import RunState, Task, TaskKind
 from reflectloop.state.transitions import TaskState
 from reflectloop.system import clock, files
 from reflectloop.system.git import Git, GitFailed
+from reflectloop.terms import one_line
 from reflectloop.workspace import tree_diff
 from reflectloop.workspace.folders import Folders, RunFolder, open_project_dirs
 from reflectloop.workspace.store import Store
@@ -189,7 +190,7 @@ def _note(folders: Folders, task: Task, run: RunState) -> str:
     if run.kind.is_stepwise:
         return _note_by_requests(folders, run)
     place = _workspace_at_work(folders, run.id)
-    return f"running in {place}" if place else "its engine is gone"
+    return f"running in {place}" if place else "not finished, and not running"
 
 
 def _note_by_requests(folders: Folders, run: RunState) -> str:
@@ -322,11 +323,25 @@ def log_titles(start: Path, name: str | None, logs: Sequence[Path]) -> list[str]
     named = {Path(record["log"]).name: record["claim"] for record in records if record.get("log")}
     claims = {record.get("output_sha256"): record["claim"] for record in records}
     sealed = {
-        path: named.get(path.name) or claims.get(evidence.digest_of(path))
+        path.name: named.get(path.name) or claims.get(evidence.digest_of(path))
         for path in logs
         if path.name.startswith("verify.")
     }
-    return [f"{path.name}: {claim}" if (claim := sealed.get(path)) else path.name for path in logs]
+    stated = {**_commands_of_steps(records), **sealed}
+    return [f"{path.name}: {claim}" if (claim := stated.get(path.name)) else path.name for path in logs]
+
+
+def _commands_of_steps(records: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """Return what each log of a step is of: a command of the step, or one of its checks and how it ended."""
+    out = {}
+    for record in records:
+        name = Path(record.get("log") or "").name
+        if record["kind"] == "check":
+            out[name] = record["claim"]
+        elif record["kind"] == "exit":
+            step = name.rsplit(".", 2)[0]
+            out |= {f"{step}.{number}.log": one_line(text) for number, text in enumerate(record["command"], 1)}
+    return out
 
 
 def _is_of(log: Path, step: str) -> bool:

@@ -23,7 +23,7 @@ from reflectloop.errors import Latched, ReflectloopError, SecretLeak
 from reflectloop.plan import load as plans
 from reflectloop.sandbox import environment
 from reflectloop.state import snapshot
-from reflectloop.state.fold import Task
+from reflectloop.state.fold import StepState, Task
 from reflectloop.system import clock, files
 from reflectloop.terms import OutcomeWord
 from reflectloop.verification import evidence, evidence_chain
@@ -230,8 +230,10 @@ def _summary(
     if error:
         lines += [f"`{error.code}`: {error.message}", ""] + [f"- {fault}" for fault in error.faults]
     lines += [f"- approved: {item}" for item in judged.gates.approved] if judged else []
-    lines += ["", f"## Steps ({sum(step.success for step in steps)} of {total} done)", ""]
-    if steps:
+    done, left_out = sum(step.success for step in steps), _skipped(run)
+    more = f", {len(left_out)} skipped" if left_out else ""
+    lines += ["", f"## Steps ({done} of {total} done{more})", ""]
+    if steps or left_out:
         lines += ["| step | outcome | time | changed |", "|---|---|---|---|"]
     for step in steps:
         outcome = "done" if step.success else f"**{step.error_code}**: {step.reason}"
@@ -241,6 +243,7 @@ def _summary(
         lines += [
             f"| · check {check.name} | {check.reason} | {check.duration_ms / 1000:.1f} s | |" for check in step.checks
         ]
+    lines += [f"| {_cell(step.id)} | skipped: {_cell(step.reason)} | | |" for step in left_out]
     failed = next((step for step in steps if not step.success), None)
     if failed and failed.tail:
         lines += ["", f"Last lines of `{failed.command}`:", "", "```text", failed.tail, "```"]
@@ -252,6 +255,12 @@ def _summary(
         lines += ["", "## Warnings", ""] + [f"- {warning}" for warning in envelope.warnings]
     lines += ["", f"Isolation: {envelope.isolation}. Next: `{envelope.next}`", ""]
     return secrets.current_detector().redact(languages.document("\n".join(lines)))
+
+
+def _skipped(run: RequestedRun) -> list[StepState]:
+    """Return the steps that a person skipped; one that was split is done by its parts."""
+    states = run.resume.run.steps.values() if run.resume else ()
+    return [step for step in states if step.status == "skipped" and not step.parts]
 
 
 # The blocker --------------------------------------------------------------------------------------------------------
