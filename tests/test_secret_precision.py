@@ -118,6 +118,7 @@ def test_hashes_ids_and_addresses_are_not_reported_by_scan(number: int) -> None:
         '"openGraph","twitter","createMetadataAccumulator","titleTemplate"',
         '["path",{d:"M12 22V12",key:"d0xqtd"}]',
         "this.password = arg2;",
+        "test_empty_token: `slugify('a--b c', max_length=3) == 'a-b'` -> `slugify('a--b c') == 'a'`",
         "var TWO_PWR_32_DBL = TWO_PWR_16_DBL * TWO_PWR_16_DBL;",
         "const RSA_KEY_ALGS = ['RS256', 'RS384'];",
         "crypto.subtle.importKey('raw', key, 'PBKDF2', false)",

@@ -145,6 +145,11 @@ def _is_identifier(value: bytes, after: bytes) -> bool:
     return after[:1] in (b";", b",", b")") and _IDENTIFIER.match(value) is not None
 
 
+def _is_call(lead: bytes, value: bytes, after: bytes) -> bool:
+    """Return True if a quoted value ends at another quote than it began with: token: `slugify('a b')`."""
+    return after[:1] in (b'"', b"'", b"`") and after[:1] != lead[-1:] and _CALL.match(value) is not None
+
+
 def _is_encoded_text(value: bytes) -> bool:
     """Return True if a value is base64 of ordinary text, such as words or `username:password`."""
     if len(value) % 4 or not _BASE64.match(value):
@@ -177,6 +182,7 @@ _CODE = patterns.lazy(
     rb"|^[a-z]+(?:[A-Z][a-z]+)+$|^_*[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$|^[$@&%*!]|[()*=]"
 )
 _IDENTIFIER = patterns.lazy(rb"(?:[a-z]{2,}|[a-z]+(?:_[a-z]+)+|[a-z]+(?:[A-Z][a-z]+)+)\d?\Z")
+_CALL = patterns.lazy(rb"[A-Za-z_][A-Za-z_.]*\(\Z")
 _NAME_OF_CODE = patterns.lazy(
     rb"_*[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\Z|[A-Z]{3,}\d?[A-Z]*\Z|[a-z]+\d?(?:[A-Z][a-z]+)*(?:[A-Z][a-z]+\d*)\Z|[0-9a-f]{7}\Z"
 )
@@ -214,7 +220,11 @@ def score(before: bytes, lead: bytes, value: bytes, after: bytes = b"", threshol
         weight += 0.7  # an environment variable, whose value has no quotes
     if weight < threshold:
         return weight  # the checks below only lower it
-    if _is_no_value(name, name_weight, value) or (not quoted and _is_identifier(value, after)):
+    if (
+        _is_no_value(name, name_weight, value)
+        or (not quoted and _is_identifier(value, after))
+        or _is_call(lead, value, after)
+    ):
         return -3.0
     if _is_joined_weakly(lead) and (_NAME_OF_CODE.match(value) or not re.search(rb"\d", value)):
         return -3.0
