@@ -46,6 +46,20 @@ def test_a_conflict_changes_nothing(repo: Repo) -> None:
     assert answer.code == 34
     assert "src/app.py" in answer.stderr
     assert repo.state() == before
+    assert "next: run the plan again" in answer.stderr
+    assert repo.run("run", repo.path.parent / "plan.yaml").code == 0
+    assert repo.run("apply", "--yes").code == 0
+
+
+def test_a_branch_can_be_made_once_the_changes_that_a_run_began_with_are_committed(repo: Repo) -> None:
+    repo.write("src/app.py", "mine\n")
+    assert repo.run("run", repo.steps("echo theirs >> src/app.py")).code == 0
+    refused = repo.run("apply", "--yes", "--branch", "theirs")
+    assert refused.code == 34
+    assert "next: commit the changes that the run began with" in refused.stderr
+    repo.commit("mine")
+    assert repo.run("apply", "--yes", "--branch", "theirs").code == 0
+    assert repo.git("show", "theirs:src/app.py") == "mine\ntheirs\n"
 
 
 def test_an_ignored_file_in_the_way_is_not_overwritten(repo: Repo) -> None:

@@ -144,7 +144,7 @@ class ApplyConflict(WorkFault):
         34,
         "the patch does not fit the tree as it is now; nothing was changed",
     )
-    default_next = "reflectloop diff RUN"
+    default_next = "reflectloop diff"
 
 
 class GateRejected(WorkFault):

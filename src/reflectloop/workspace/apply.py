@@ -180,7 +180,7 @@ def merge(store: Store, *, base: str, ours: str, theirs: str, by: Git | None = N
         names = list(dict.fromkeys(files.display(_without(name, ends)) for name in fields[1:]))
         raise ApplyConflict(
             f"{len(names)} file(s) changed on both sides: {', '.join(names[:10])}",
-            next_step=f"{'undo' if store.copies else 'commit or undo'} those changes, or run the plan again",
+            next_step="run the plan again, which begins with your files as they are; or undo your changes to them",
             missing=tuple(names),
         )
     if merged.code:

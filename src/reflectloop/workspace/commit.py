@@ -53,7 +53,15 @@ def prepare(
         )
     _refuse_nameless(project)
     head_tree = project.git().line("rev-parse", f"{project.head}^{{tree}}")
-    merged = [part._replace(tree=merge(store, base=change.base, ours=head_tree, theirs=part.tree)) for part in parts]
+    try:
+        merged = [
+            part._replace(tree=merge(store, base=change.base, ours=head_tree, theirs=part.tree)) for part in parts
+        ]
+    except ApplyConflict as conflict:  # HEAD may lack what was not committed when the run began
+        step = "commit the changes that the run began with, or apply without --commit and --branch"
+        raise ApplyConflict(
+            conflict.message, next_step=f"{step}; or run the plan again", missing=conflict.missing
+        ) from conflict
     tree = merged[-1].tree
     if tree == head_tree:
         raise ApplyConflict("HEAD already holds this change; there is nothing to commit")

@@ -231,8 +231,13 @@ def _summary(
         lines += [f"`{error.code}`: {error.message}", ""] + [f"- {fault}" for fault in error.faults]
     lines += [f"- approved: {item}" for item in judged.gates.approved] if judged else []
     done, left_out = sum(step.success for step in steps), _skipped(run)
-    more = f", {len(left_out)} skipped" if left_out else ""
-    lines += ["", f"## Steps ({done} of {total} done{more})", ""]
+    lines += [
+        "",
+        f"## Steps ({done} of {total} done, {len(left_out)} skipped)"
+        if left_out
+        else f"## Steps ({done} of {total} done)",
+        "",
+    ]
     if steps or left_out:
         lines += ["| step | outcome | time | changed |", "|---|---|---|---|"]
     for step in steps:
