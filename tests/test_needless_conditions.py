@@ -106,6 +106,38 @@ def test_tests_that_stay_red_do_not_need_a_condition(repo: Repo, test: str, outc
     assert bool(needless) == (outcome == "REVIEW"), answer["findings"]
 
 
+@pytest.mark.parametrize(("limits", "named"), [("", False), (" and most in (2, 3, 4, 5)", True)])
+def test_a_fix_at_a_limit_is_tried_at_limits_that_no_test_has(tmp_path: Path, limits: str, named: bool) -> None:
+    base = """
+def shorten(text, most, joint):
+    if len(text) <= most:
+        return text
+    out = ""
+    for word in text.split("-"):
+        more = joint + word if out else word
+        if len(out) + len(more) < most:
+            out += more
+    return out
+"""
+    rule = f"len(out) + len(more) < most or (len(out) + len(more) == most{limits})"
+    patch = base.replace("len(out) + len(more) < most", rule)
+    short = [
+        ("a-b-c", 2, ""),
+        ("a-b-c", 3, "-"),
+        ("lengthy-a-b", 3, "-"),
+        ("lengthy-a-b", 4, "::"),
+        ("x-yz-long", 5, ".."),
+    ]
+    steady = [("a-b", 3, "-"), ("", 5, ""), ("one--two", 8, "-"), ("hello-world", 8, "+"), ("b", 1, "")]
+    seen = observe(tmp_path, base, patch, "shorten", *short, *steady)
+    assert seen.changed == [0, 1, 2, 3, 4]
+    change = ChangedFile("program.py", base.encode(), patch.encode())
+    made = simpler.narrowed([seen], [change], side(tmp_path / "patch"))
+    assert [item.reason.partition("`")[2].partition("`")[0] for item in made.values()] == [
+        "most in (2, 3, 4, 5)"
+    ] * named
+
+
 def test_simpler_versions_leave_the_conditions_of_base_alone() -> None:
     before = b"def f(x):\n    if x > 3:\n        return 1\n    return 2\n"
     after = b"def f(x):\n    if x > 3:\n        return 1\n    return 2 if x % 2 else 3\n"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from reflectloop.verification.probing import neighbours, number_rows, renaming
+from reflectloop.verification.probing import fitted, neighbours, number_rows, renaming
 from reflectloop.verification.probing.histories import HistoryValue
 from reflectloop.verification.probing.inside import content, plain_data
 from reflectloop.verification.probing.neighbours import CallInput, FixedValue, NeighbourInput
@@ -170,6 +170,7 @@ class Observation:
     words: list[AnswerPair] = field(default_factory=list)  # inputs with another word, or other digits in a word
     rows: list[AnswerPair] = field(default_factory=list)  # numbers at equal distances
     grown: list[AnswerPair] = field(default_factory=list)  # inputs several times as large as those of the tests
+    fitted: list[AnswerPair] = field(default_factory=list)  # a text and a number that grew by the same count
     numbered: list[AnswerPair] = field(default_factory=list)  # other numbers beside a larger argument
     entries: list[AnswerPair] = field(default_factory=list)  # another entry of a dictionary
     twins: list[AnswerPair] = field(default_factory=list)  # equal values of another type
@@ -264,6 +265,7 @@ def observe(
         if wanted and not seen.new and count == most:
             plan += neighbours.one_letter_apart(seen.function.inputs, focus, name)
             plan += neighbours.grown(seen.function.inputs, focus, name)
+            plan += fitted.make(seen.function.inputs, focus, name)
             plan += neighbours.numbered(seen.function.inputs, focus, name)
             plan += renaming.with_other_entries(seen.function.inputs, focus, name)
         plans.append(plan)
@@ -451,6 +453,7 @@ def _fill_near(seen: Observation, at: int, plan: Sequence[NeighbourInput], befor
             pair = AnswerPair(item.input, first, last, item.origin, item.place, item.family)
             lists = {neighbours.LETTER: seen.letters, number_rows.ROW: seen.rows, neighbours.GROWN: seen.grown}
             lists |= {
+                fitted.FITTED: seen.fitted,
                 neighbours.NUMBERED: seen.numbered,
                 renaming.ENTRY: seen.entries,
                 neighbours.TWIN: seen.twins,

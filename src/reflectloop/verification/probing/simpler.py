@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from tree_sitter import Language, Node, Parser
 
-from reflectloop.verification.probing import judging, neighbours, observations, renaming
+from reflectloop.verification.probing import fitted, judging, neighbours, observations, renaming
 from reflectloop.verification.probing.judging import Suspicion
 from reflectloop.verification.probing.observations import AnswerPair, FunctionAnswer, Observation, Side
 from reflectloop.verification.result import ChangedFile
@@ -528,7 +528,7 @@ def _inputs(seen: Observation) -> list[AnswerPair]:
             for name, entry in value.items() if type(value) is dict else ():
                 values.setdefault(f"{place}.{name}", set()).add(repr(entry))
     steady = {place for place, known in values.items() if len(known) < _LEAST_VALUES}
-    near = (*seen.telling, *seen.told(seen.grown), *seen.told(seen.entries))
+    near = (*seen.telling, *seen.told(seen.grown), *seen.told(seen.fitted), *seen.told(seen.entries))
     return [item for item in near if item.place not in steady]
 
 
@@ -537,15 +537,18 @@ def _gained_somewhere(
 ) -> list[AnswerPair]:
     """Return the inputs that a simpler version fixes too: of all, of the larger ones, or of the others.
 
-    Or of those that differ in one entry of a dictionary, of which there are few among inputs that differ anywhere.
+    Or of those at a limit, or those that differ in one entry of a dictionary: there are few of them among all.
     """
     others: dict[str, list[tuple[AnswerPair, FunctionAnswer | None]]] = {}
     pairs: list[tuple[AnswerPair, FunctionAnswer | None]] = []
     for pair in zip(near, answers, strict=True):
         (others.setdefault(pair[0].place, []) if pair[0].family == renaming.ENTRY else pairs).append(pair)
+    fits = [pair for pair in pairs if pair[0].family == fitted.FITTED]
+    pairs = [pair for pair in pairs if pair[0].family != fitted.FITTED]
     large = [pair for pair in pairs if pair[0].family == neighbours.GROWN]
     rest = [pair for pair in pairs if pair[0].family != neighbours.GROWN]
-    groups = (_gained(seen, *zip(*group, strict=True)) for group in (pairs, large, rest, *others.values()) if group)
+    chosen = (pairs, large, fits, rest, *others.values())
+    groups = (_gained(seen, *zip(*group, strict=True)) for group in chosen if group)
     return next(filter(None, groups), [])
 
 
