@@ -37,6 +37,16 @@ def test_an_environment_with_the_module_alone_is_asked_for_the_module(tmp_path: 
     assert detect.resolve(check, tmp_path, {}).command == (".venv/bin/python", "-m", "pytest")
 
 
+def test_a_script_of_a_copied_environment_is_not_run_by_the_python_of_the_original(tmp_path: Path) -> None:
+    check = DetectedCheck("pytest", "test", "pytest", ("pytest",))
+    script = tmp_path / "copy" / ".venv" / "bin" / "pytest"
+    executable(script)
+    (tmp_path / "copy" / ".venv" / "pyvenv.cfg").write_text("")
+    for place, command in (("copy", (".venv/bin/pytest",)), ("original", (".venv/bin/python", "-m", "pytest"))):
+        script.write_text(f"#!{tmp_path / place}/.venv/bin/python3.11\nimport pytest\n")
+        assert detect.resolve(check, tmp_path / "copy", {}).command == command
+
+
 def test_tools_of_node_are_found_beside_the_project_up_to_its_top(tmp_path: Path) -> None:
     executable(tmp_path / "node_modules" / ".bin" / "mocha")
     (tmp_path / "web").mkdir()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -94,6 +95,10 @@ def _split_env(command: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ..
     return command[:at], command[at:]
 
 
+_PYTHON_NAMED = re.compile(rb"#!\s*(/\S+/python[\d.]*)\s")
+_LONGEST_LINE = 512
+
+
 class _Places:
     def __init__(
         self, root: Path, cwd: str, env: Mapping[str, str], sources: Mapping[Path, Path], installed: frozenset[Path]
@@ -112,7 +117,7 @@ class _Places:
     def python_tool(self, name: str) -> tuple[str, ...]:
         """Return the environment's executable, or else its module; another environment lacks the dependencies."""
         for folder in self._environments():
-            if self._has_program(folder, f"bin/{name}"):
+            if self._has_program(folder, f"bin/{name}") and not self._is_of_another_place(folder, name):
                 return (self._display(folder / "bin" / name),)
             if self._has_module(folder, name):
                 return (self._display(folder / "bin" / "python"), "-m", name)
@@ -154,6 +159,18 @@ class _Places:
         with tree_walk.open_folder(place) as top:  # a link is resolved in the sandbox only
             status = beneath.status(top, name)
         return status is not None and (stat.S_ISLNK(status.st_mode) or bool(status.st_mode & stat.S_IXUSR))
+
+    def _is_of_another_place(self, folder: Path, name: str) -> bool:
+        """Return True if a script of an environment names the Python of another one: it was moved or copied."""
+        place = self._sources.get(folder, folder)
+        if folder in self._installed:
+            return False
+        with (place / "bin" / name).open("rb") as script:
+            named = _PYTHON_NAMED.match(script.read(_LONGEST_LINE))
+        if named is None:
+            return False
+        own = {(path / "bin").resolve() for path in (folder, place)}
+        return Path(os.fsdecode(named[1])).parent.resolve() not in own
 
     def _has_module(self, folder: Path, name: str) -> bool:
         place = self._sources.get(folder, folder)
