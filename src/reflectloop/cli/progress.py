@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from reflectloop import languages, secrets
 from reflectloop.cli import render
-from reflectloop.cli.render import echo, harmless, paint, plain, print_raw, shown_title
+from reflectloop.cli.render import echo, harmless, paint, plain, print_raw, shown_title, without_name
 from reflectloop.engine.run.request import NullObserver
 from reflectloop.state import events
 from reflectloop.state.journal import JournalEntry
@@ -110,7 +110,8 @@ class PlainProgress(NullObserver):
 
     def check_ended(self, run: RunningCheck, summary: str, duration_ms: int, *, ok: bool) -> None:
         mark = paint("green", "✓") if ok else paint("yellow", "✗")  # red would say that the change is at fault
-        self.write(f"{mark} {run.name} {run.place}: {summary}{paint('dim', f'  {duration_ms / 1000:.1f} s')}")
+        shown = without_name(run.name, summary)
+        self.write(f"{mark} {run.name} {run.place}: {shown}{paint('dim', f'  {duration_ms / 1000:.1f} s')}")
 
 
 class _Running(NamedTuple):

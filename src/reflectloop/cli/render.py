@@ -209,6 +209,20 @@ def heading(text: str, details: Sequence[str]) -> str:
     return text.replace(f": {'; '.join(details)}", "", 1) if details else text
 
 
+def without_name(name: str, summary: str) -> str:
+    """Return what a check gave without its name, with which some tools' summaries begin: it stands before it."""
+    return summary.removeprefix(f"{name}: ")
+
+
+def both_results(check: Mapping[str, Any]) -> str:
+    """Return the results of a check of a stored verdict, now and on base."""
+    now, base = (
+        check["left_out"] or check["sealed"]["summary"],
+        check["base"]["summary"] if check["base"] else "not run",
+    )
+    return f"{without_name(check['name'], now)}; on base: {without_name(check['name'], base)}"
+
+
 def redacted(text: str) -> str:
     from reflectloop import secrets
 

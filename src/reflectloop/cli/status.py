@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import click
 
 from reflectloop.cli import render
-from reflectloop.cli.render import Answer, answers, echo, echo_as_is, harmless, heading, paint
+from reflectloop.cli.render import Answer, answers, both_results, echo, echo_as_is, harmless, heading, paint
 from reflectloop.commands import task_status
 from reflectloop.terms import OutcomeWord, describe_level
 
@@ -134,8 +134,7 @@ def _verification_lines(shown: dict[str, Any]) -> Iterator[str]:
     for item in shown["approvals"]:
         yield f"  approved {item['text']}; {item['approval']}"
     for check in verdict.get("checks", ()):
-        base = check["base"]["summary"] if check["base"] else "not run"
-        yield f"  {check['name']}: {check['left_out'] or check['sealed']['summary']}; on base: {base}"
+        yield f"  {check['name']}: {both_results(check)}"
     for fault in verdict.get("faults", ()):
         from reflectloop.diagnosis.log_diagnosis import CheckFault
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from reflectloop.cli.interrupts import as_interrupts
 from reflectloop.cli.progress import observe
-from reflectloop.cli.render import Answer, Note, heading, paint
+from reflectloop.cli.render import Answer, Note, both_results, heading, paint, without_name
 from reflectloop.engine.gating import verify_command
 from reflectloop.engine.gating.verify_command import VerifyRequest
 from reflectloop.errors import InvalidInput
@@ -75,8 +75,7 @@ def _proven_before(before: ProvenBefore, warnings: list[str]) -> Iterator[Note]:
     yield Note(f"{paint('green', str(OutcomeWord.PASS))}: proven before, and nothing changed since")
     yield Note(f"  {before.run_id}, {before.finished}; --fresh runs everything again")
     for check in before.data.get("checks", ()):
-        base = check["base"]["summary"] if check["base"] else "not run"
-        yield Note(f"  {check['name']}: {check['left_out'] or check['sealed']['summary']}; on base: {base}")
+        yield Note(f"  {check['name']}: {both_results(check)}")
     yield from (Note(f"{paint('yellow', 'warning:')} {text}") for text in warnings if not text.startswith(PROBED))
     yield Note(paint("dim", f"evidence {level}, isolation {before.envelope.get('isolation')}"))
     yield Note(f"{paint('dim', 'next:')} reflectloop receipt verify {before.run_id}")
@@ -156,9 +155,9 @@ def _verdict_lines(verdict: Verdict, warnings: list[str]) -> Iterator[Note]:
 
 def _check_line(check: CheckComparison) -> str:
     change = check.comparison
-    own = f"{check.check.name}: "  # some tools' summaries begin with their own name
-    on_base = check.base.summary.removeprefix(own) if check.base else "not run"
-    result = check.left_out or f"{check.sealed.summary.removeprefix(own)}; on base: {on_base}"
+    name = check.check.name
+    on_base = without_name(name, check.base.summary) if check.base else "not run"
+    result = check.left_out or f"{without_name(name, check.sealed.summary)}; on base: {on_base}"
     counts = [
         text
         for names, text in (
