@@ -188,8 +188,8 @@ def test_the_story_waits_for_what_the_engine_must_say_in_its_order() -> None:
     told: list[str] = []
     ear = unattended._ExpectedLineChecker(lambda kind, _text: told.append(kind))
     ear.hear("step 3 is done: true")
-    assert ear.left[0].part == "was said to be done, and no file differs"
-    ear.hear("step 1, attempt 1 failed: was said to be done, and no file differs")
+    assert ear.left[0].part == "the agent said that it is done, and no file differs"
+    ear.hear("step 1, attempt 1 failed: the agent said that it is done, and no file differs")
     assert ear.left[0].part == "step 1 is done"
     assert told == ["moral", "failed", "moral"]
 

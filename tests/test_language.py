@@ -188,7 +188,7 @@ def test_tables_stand_in_columns_whatever_their_language(repo: Repo) -> None:
 
 
 def test_a_blocked_step_is_said_in_chinese_to_the_last_bracket(chinese: catalogue.Catalogue) -> None:
-    why = "3 attempts failed; the last: was said to be done, and no file differs"
+    why = "3 attempts failed; the last: the agent said that it is done, and no file differs"
     said = "3 次尝试都失败；最后一次：声称已完成，但没有文件有差异"
     assert chinese.line(f"NEEDS_INPUT: step 2 is blocked: {why}") == f"NEEDS_INPUT：步骤 2 被阻塞：{said}"
     assert chinese.line(f"- [>] 2 写说明 (BLOCKED: {why})") == f"- [>] 2 写说明（BLOCKED：{said}）"

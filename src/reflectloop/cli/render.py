@@ -216,11 +216,10 @@ def without_name(name: str, summary: str) -> str:
 
 def both_results(check: Mapping[str, Any]) -> str:
     """Return the results of a check of a stored verdict, now and on base."""
-    now, base = (
-        check["left_out"] or check["sealed"]["summary"],
-        check["base"]["summary"] if check["base"] else "not run",
-    )
-    return f"{without_name(check['name'], now)}; on base: {without_name(check['name'], base)}"
+    name = check["name"]
+    own = without_name(name, check["left_out"] or check["sealed"]["summary"])
+    on_base = without_name(name, check["base"]["summary"]) if check["base"] else "not run"
+    return f"{own}; on base: {on_base}"
 
 
 def redacted(text: str) -> str:

@@ -199,9 +199,9 @@ def _note_by_requests(folders: Folders, run: RunState) -> str:
     if run.waits_for_approval:
         return "waits for a person"
     if run.kind is TaskKind.AGENTS:
-        return "worked on by tr"
+        return "to be continued by tr"
     left = any(step.status not in ("done", "skipped") for step in run.steps.values())
-    return "worked on by requests" if left else "every step is done; the final gates are open"
+    return "to be continued by requests" if left else "every step is done; the final gates are open"
 
 
 def _any_at_work(folders: Folders) -> bool:

@@ -43,7 +43,7 @@ class ExpectedLine(NamedTuple):
 
 _EXPECTED = (
     ExpectedLine(
-        "was said to be done, and no file differs",
+        "the agent said that it is done, and no file differs",
         "failed",
         "the executor said that all tests pass; the engine looked, and nothing had changed",
     ),

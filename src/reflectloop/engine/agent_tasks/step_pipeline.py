@@ -53,7 +53,7 @@ def begin(attempt: StepAttempt) -> AttemptOutcome | None:
         return AttemptOutcome("blocked", state.id, state.reason, f"reflectloop answer {state.id} TEXT")
     if _engine_died(attempt) and state.interrupted + 1 >= MOST_INTERRUPTIONS:
         why = f"the engine died {MOST_INTERRUPTIONS} times in a row while it ran"
-        return block(attempt, why, f"reflectloop answer {state.id} TEXT (what to do differently)")
+        return block(attempt, why, f'reflectloop answer {state.id} "what to do differently"')
     if session.history.step != state.id:
         session.history = attempt_history.recall(session.step_folder(attempt.task, state.id), attempt.state)
     if attempt.state.attempts - state.forgiven >= attempt.plan.limits.step_attempts:
@@ -98,7 +98,7 @@ def _attempts_used(attempt: StepAttempt) -> AttemptOutcome:
         reset = events.StepsReset(run_id=attempt.run.id, steps=[state.id], how="retry", reason="to be blocked")
         session.journal.note(reset)
     hint = "reflectloop agents --check; then: " if UNANSWERED in why else ""
-    return block(attempt, reason, f"{hint}reflectloop answer {state.id} TEXT (what to do differently)")
+    return block(attempt, reason, f'{hint}reflectloop answer {state.id} "what to do differently"')
 
 
 # Design and split ------------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def design(attempt: StepAttempt) -> AttemptOutcome | None:
         return block(
             attempt,
             f"two planners do not agree on step {step.id} after {settled.rounds} rounds: {against}",
-            f"reflectloop answer {step.id} TEXT (which way; both designs are in {attempt.folder})",
+            f'reflectloop answer {step.id} "which way"  # both designs are in {attempt.folder}',
         )
     attempt.design = settled.design
     session.history = session.history._replace(design=settled.design)

@@ -103,7 +103,7 @@ def _keep_findings(task: AgentTask, claim: StepClaim) -> AgentProblem | None:
         return None
     text = secrets.current_detector().redact(claim.summary.strip() or claim.approach.strip())
     if not text:
-        return AgentProblem(StepFailed.code, "was said to be done, and does not say what it found (summary)")
+        return AgentProblem(StepFailed.code, "the agent said that it is done, and does not say what it found (summary)")
     files.write_atomic(task.folder / attempt_history.FINDINGS, text + "\n")
     return None
 
@@ -118,7 +118,7 @@ def _refused(pool: AgentPool, task: AgentTask) -> AgentProblem | None:
         return AgentProblem(StepFailed.code, f"what it left cannot be recorded: {fault}")
     if now.tree == task.before:
         nested = f"; {', '.join(now.nested)} is a repository of its own, and no part of it" if now.nested else ""
-        return AgentProblem(StepFailed.code, f"was said to be done, and no file differs{nested}")
+        return AgentProblem(StepFailed.code, f"the agent said that it is done, and no file differs{nested}")
     if now.tree in task.failed_trees:
         return AgentProblem(StepFailed.code, "left the same files as a failed attempt before")
     return None
