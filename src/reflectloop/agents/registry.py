@@ -25,7 +25,7 @@ def bind(name: str, settings: Config, caller: Mapping[str, str], root: Path = Pa
     except ModuleNotFoundError as fault:
         raise AgentUnavailable(
             f"agent {name} ({agent.kind}) needs {fault.name}, which is not installed",
-            next_step=install_extra(agent.kind),
+            next_step=install_extra(str(agent.kind)),
             missing=(f"package:{fault.name}",),
         ) from fault
     return cast("Backend", module.make(name, agent, caller))

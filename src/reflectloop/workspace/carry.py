@@ -247,19 +247,19 @@ def _named_version_files(own_folder: Path, git: Git, tree: str) -> list[Path]:
     To find the manifests git reads every folder, so the answer is kept for all trees with the same manifests. What is
     kept decides nothing alone: a named file is carried only if git ignores it and the project has it.
     """
-    kept = own_folder / "cache" / _KEPT
+    cache_file = own_folder / "cache" / _KEPT
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError, GitFailed):  # else it is found again
-        record = json.loads(kept.read_bytes())
+        record = json.loads(cache_file.read_bytes())
         names = [str(name) for name in record["names"]]
         is_whole = record["sum"] == _sum(record["tree"], names)
         if is_whole and not tree_diff.changed_names(git, record["tree"], tree, within=_MANIFESTS):
             return [Path(name) for name in names]
-    found = _find_named(git, tree)
-    names = [os.fspath(path) for path in found]
+    paths = _find_named(git, tree)
+    names = [os.fspath(path) for path in paths]
     with contextlib.suppress(OSError, ValueError):
-        kept.parent.mkdir(exist_ok=True)
-        files.write_atomic(kept, json.dumps({"tree": tree, "names": names, "sum": _sum(tree, names)}))
-    return found
+        cache_file.parent.mkdir(exist_ok=True)
+        files.write_atomic(cache_file, json.dumps({"tree": tree, "names": names, "sum": _sum(tree, names)}))
+    return paths
 
 
 def _sum(tree: str, names: list[str]) -> str:
