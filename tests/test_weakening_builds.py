@@ -260,6 +260,13 @@ def test_a_build_that_runs_more_is_left_alone(old: str, new: str) -> None:
             "test: `tape test/a.js` no longer takes `test/*.js`",
         ),
         (
+            "package.json",
+            '{"scripts": {"unit": "tape test/*.js", "test": "npm run unit"}}',
+            "test/*.js",
+            "test/*.js || true",
+            "test: `|| true` lets a failure of `tape test/*.js` pass",
+        ),
+        (
             "codecov.yml",
             "coverage:\n  status:\n    project:\n      default:\n        target: 95%\n",
             "95",

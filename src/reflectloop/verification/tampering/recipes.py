@@ -69,6 +69,11 @@ def _compared(
     change: ChangedFile, old: Recipes, new: Recipes, remaining: Sequence[Command], removed: frozenset[str]
 ) -> Iterator[TamperFinding]:
     losses = list(_losses(old, new, remaining))
+    # A command that another name calls is listed under both names, and has become a weaker one under one of them.
+    became = {loss.old.text for _, loss in losses if loss.new and loss.effect.grade == "weakening"}
+    losses = [
+        (name, loss) for name, loss in losses if loss.new or loss.old.text not in became or not new.checks.get(name)
+    ]
     reported = set[str]()
     for name, loss in losses:
         # The same tool may be called in the same way under several names.
