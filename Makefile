@@ -12,8 +12,9 @@ WORKERS ?= $(shell expr $$(nproc) + 1)
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-$(VENV)/.ready: requirements/dev.txt pyproject.toml scripts/setup.sh
+$(VENV)/.ready: requirements/dev.txt requirements/sample.txt pyproject.toml scripts/setup.sh
 	@scripts/setup.sh requirements/dev.txt $(VENV)
+	@SKIP_PROJECT=1 scripts/setup.sh requirements/sample.txt $(VENV)/sample  # the pytest of projects that tests make
 	@touch $@
 
 setup: $(VENV)/.ready ## create .venv from the hashed lock file
@@ -50,6 +51,7 @@ proof-%: $(VENV)/.ready ## run a long proof by hand; writes docs/proof/NAME.md
 lock: ## compile the hashed lock files again (needs uv)
 	uv pip compile -q --upgrade --universal --generate-hashes --no-header --python-version 3.11 pyproject.toml -o requirements/base.txt
 	uv pip compile -q --upgrade --universal --generate-hashes --no-header --python-version 3.11 --extra dev pyproject.toml -o requirements/dev.txt
+	echo pytest | uv pip compile -q --universal --generate-hashes --no-header --no-annotate --python-version 3.11 -c <(grep -vE '^ +(--hash|#)' requirements/dev.txt | sed 's/ .$$//') - -o requirements/sample.txt
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build

@@ -48,7 +48,7 @@ python=$(find_python) || { apt_install python3 && python=$(find_python); } || fa
 
 if command -v uv >/dev/null; then
   uv venv --quiet --clear --python "$python" "$venv"
-  uv pip install --quiet --python "$venv/bin/python" --require-hashes -r "$lock"
+  uv pip install --quiet --compile-bytecode --python "$venv/bin/python" --require-hashes -r "$lock"
   [ "${SKIP_PROJECT:-}" ] || uv pip install --quiet --python "$venv/bin/python" --no-deps --no-build-isolation -e .
 else
   "$python" -c 'import ensurepip' 2>/dev/null || apt_install python3-venv ||

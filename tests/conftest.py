@@ -20,6 +20,7 @@ import pytest
 import seeded_chance  # noqa: F401 - before everything else of the engine
 
 # isort: split
+import support
 from autoloop_world import folders, queue, world  # noqa: F401 - fixtures
 from fileops_workspace import Place, place_in
 from support import Repo
@@ -59,6 +60,7 @@ def _own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
         monkeypatch.delenv(name, raising=False)  # the program speaks the language of the locale
     monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("PATH", support.TOOLS)
     monkeypatch.setenv("REFLECTLOOP_TRUST_PROJECT", "1")  # tests write their projects themselves; test_trust.py asks
     (tmp_path / "temp").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temp"))

@@ -16,6 +16,9 @@ from typing import Any, NamedTuple
 import warm
 
 PROGRAM = [sys.executable, "-m", "reflectloop"]
+_OWN = Path(sys.executable).parent
+# What projects of the tests find: a pytest without plugins, whatever the machine has (`make setup`), then our own tools.
+TOOLS = os.pathsep.join((str(_OWN.parent / "sample" / "bin"), str(_OWN), os.environ["PATH"]))
 
 
 class Answer(NamedTuple):

@@ -208,8 +208,7 @@ def test_bash_completes_with_the_line_of_the_page(tmp_path: Path) -> None:
         r'^eval "\$\(_REFLECTLOOP_COMPLETE=bash_source reflectloop\)"', page("install.md"), re.MULTILINE
     )
     script = f'{line}; COMP_WORDS=(reflectloop stat); COMP_CWORD=1; _reflectloop_completion reflectloop; echo "${{COMPREPLY[@]}}"'
-    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    done = subprocess.run(["bash", "-c", script], env=env, cwd=tmp_path, capture_output=True, text=True, check=True)
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["status"]
 
 

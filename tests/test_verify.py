@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import py_compile
 import re
 import sys
@@ -62,8 +61,7 @@ class Calc(Repo):
         return {**data, "code": found.code, "envelope": found.envelope}
 
     def say(self, *words: str) -> Answer:
-        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        return reflectloop(self.path, "verify", *words, env={"PATH": path})
+        return reflectloop(self.path, "verify", *words)
 
     def edit(self, name: str, old: str, new: str) -> None:
         text = (self.path / name).read_text()
