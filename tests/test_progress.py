@@ -13,12 +13,14 @@ import pytest
 from rich.console import Console
 
 from gate_builders import FULL_CONTRACT
+from reflectloop.cli import verifying
 from reflectloop.cli.main import cli
 from reflectloop.cli.progress import NEXT_RUN, Terminal
 from reflectloop.engine.gating.verify_command import VerifyRequest, verify
 from reflectloop.engine.run.request import NullObserver
 from reflectloop.errors import NothingToDo
 from reflectloop.verification.progress import RunningCheck, TestCounter, Times
+from reflectloop.verification.result import TamperFinding
 from support import Repo, start, wait_until
 
 pytestmark = pytest.mark.usefixtures("without_probing")
@@ -307,3 +309,13 @@ def test_an_interrupted_verification_does_not_repeat_the_runs_that_ended(repo: R
     again = repo.run("verify")
     assert again.code == 0
     assert again.stderr.splitlines()[0].startswith("· 1 of about 1: unit on base + patch, sealed")
+
+
+def test_the_same_note_on_many_files_is_one_line() -> None:
+    own = [TamperFinding("own-settings", f"{number}.md", 1, "changes settings", "suspect") for number in range(70)]
+    other = TamperFinding("protected", "tox.ini", None, "was left out", "note")
+    lines = [click.unstyle(line) for line in verifying._notes([*own, other])]
+    assert lines == [
+        "  suspect 0.md:1 and 69 more: changes settings (own-settings)",
+        "  note tox.ini: was left out (protected)",
+    ]

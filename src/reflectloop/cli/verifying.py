@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from reflectloop.verification.result import PROBED
 if TYPE_CHECKING:  # they load all that judges; a change that was proven before needs none of it
     from reflectloop.engine.gating.gate_command import GateResult
     from reflectloop.engine.gating.remembered import ProvenBefore
+    from reflectloop.verification.result import TamperFinding
     from reflectloop.verification.verdict import CheckComparison, Verdict
 
 __all__ = ["VerifyRequest", "gate", "verify"]
@@ -137,20 +138,38 @@ def _verdict_lines(verdict: Verdict, warnings: list[str]) -> Iterator[Note]:
         for finding in verdict.findings
         if f"{finding.what} ({finding.rule})" not in reasons and not finding.what.endswith(PART)
     ]
-    alike = Counter((finding.path, finding.rule) for finding in unnamed)
-    single = [finding for finding in unnamed if alike[finding.path, finding.rule] <= _MOST_ALIKE]
-    for finding in single[:_MOST]:
-        place = f"{finding.path}:{finding.line}" if finding.line else finding.path
-        yield Note(f"  {paint(_GRADES[finding.grade], finding.grade)} {place}: {finding.what} ({finding.rule})")
-    for (path, rule), number in alike.items():
-        if number > _MOST_ALIKE:
-            yield Note(f"  {paint('dim', 'note')} {path}: {number} places ({rule})")
+    yield from _notes(unnamed)
     shown = {f"{check.check.name}: {check.left_out}" for check in verdict.checks}
     for warning in warnings:
         if warning.startswith(PROBED):
             yield Note(paint("dim", f"  {warning}"))
         elif warning not in shown:
             yield Note(f"{paint('yellow', 'warning:')} {warning}")
+
+
+def _notes(findings: Sequence[TamperFinding]) -> Iterator[Note]:
+    """Yield what does not count against the change; many places of a file or many files with the same are one line."""
+    in_file = Counter((finding.path, finding.rule) for finding in findings)
+    single = [finding for finding in findings if in_file[finding.path, finding.rule] <= _MOST_ALIKE]
+    alike: dict[tuple[str, str, str], list[TamperFinding]] = {}
+    for finding in single:
+        alike.setdefault((finding.grade, finding.what, finding.rule), []).append(finding)
+    lines = [
+        (first.grade, _place(first), f" and {len(group) - 1} more" if len(group) > _MOST_ALIKE else "", first)
+        for group in alike.values()
+        for first in (group if len(group) <= _MOST_ALIKE else group[:1])
+    ]
+    for grade, place, more, finding in lines[:_MOST]:
+        yield Note(f"  {paint(_GRADES[grade], grade)} {place}{more}: {finding.what} ({finding.rule})")
+    if len(lines) > _MOST:
+        yield Note(f"  and {len(lines) - _MOST} more")
+    for (path, rule), number in in_file.items():
+        if number > _MOST_ALIKE:
+            yield Note(f"  {paint('dim', 'note')} {path}: {number} places ({rule})")
+
+
+def _place(finding: TamperFinding) -> str:
+    return f"{finding.path}:{finding.line}" if finding.line else finding.path
 
 
 def _check_line(check: CheckComparison) -> str:
