@@ -37,7 +37,7 @@ BOUNDS = {
     "single": 144,
     "vitest": 4,
     "files": 688,
-    "lines": 117_600,
+    "lines": 117_700,
 }
 
 TRACED = {"run": 161, "verify": 118, "tr --all": 243}  # with --trace

@@ -341,6 +341,7 @@ def test_a_file_with_faults_is_refused(shop: Repo) -> None:
     answer = reviewed(shop)
     for path, text in (
         (filled(shop, answer, reason=" "), "approvals[0].reason: must not be empty"),
+        (filled(shop, answer, "blank.yaml", by="", reason=""), "line 3: approvals[0].by: must not be empty"),
         (filled(shop, answer, "other.yaml", other="x"), "approvals[0].other: is not a field"),
         (shop.path.parent / "none.yaml", "No such file"),
         (shop.write("in-project.yaml", "approvals: []\n"), "lies in the project"),

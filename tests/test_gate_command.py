@@ -331,6 +331,7 @@ def test_a_missing_contract_file_is_reported(gated: GatedRepo) -> None:
     done = gated.repo.run("gate", "--contract", "nowhere.yaml")
     assert done.code == 12
     assert "nowhere.yaml" in done.stderr
+    assert done.stderr.endswith("next: reflectloop gate --help\n")
 
 
 def test_a_secret_in_a_contract_is_refused_and_not_repeated(gated: GatedRepo) -> None:

@@ -116,7 +116,7 @@ def _fault(error: Any, document: strict_yaml.YamlDocument) -> Fault:  # noqa: AN
 
 
 def _no_approvals(file: Path, faults: Iterable[Fault]) -> InvalidInput:
-    first, *others = faults
+    first, *others = sorted(faults, key=lambda fault: fault.line or 0)
     blank = first.path.rpartition(".")[2] in ("by", "reason")
     fill_in = f"write who approves, and why, in {file.name}; or remove what nobody approves"
     return InvalidInput(

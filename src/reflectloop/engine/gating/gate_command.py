@@ -109,7 +109,9 @@ def _read(path: Path, what: str) -> bytes:
             )
         return path.read_bytes()
     except OSError as fault:
-        raise InvalidInput(f"cannot read the {what} {path}: {fault.strerror}", next_step=f"--{what} FILE") from fault
+        raise InvalidInput(
+            f"cannot read the {what} {path}: {fault.strerror}", next_step="reflectloop gate --help"
+        ) from fault
 
 
 class _GateCase(NamedTuple):
