@@ -18,6 +18,7 @@ from reflectloop.verification import chance
 from reflectloop.verification.check_runner import CheckRunner
 from reflectloop.verification.probing import (
     changed,
+    confined,
     defaults,
     judging,
     neighbours,
@@ -136,6 +137,7 @@ class NeighbourProbe:
         functions, seen = list(answers), list(answers.values())
         grows = [self._only_removes or self._grows_table(function) for function in functions]
         suspicions = simpler.narrowed(seen, sources, patch, roots)
+        suspicions |= confined.confined(seen, grows, sources, patch, roots)
         suspicions |= simpler.unlinked(seen, grows, sources, patch, roots)
         suspicions |= simpler.of_surroundings(seen, sources, patch, roots) if self.is_fix else {}
         self._add(answers, suspicions, report)

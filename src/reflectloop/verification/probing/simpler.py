@@ -55,6 +55,7 @@ class SimplerVersion(NamedTuple):
     removed: str  # the condition or the choice, as it is written
     source: bytes
     looks_at_input: bool = True  # whether it depends on what the function is given
+    is_condition: bool = False  # held true or false
 
 
 class _Edit(NamedTuple):
@@ -62,6 +63,7 @@ class _Edit(NamedTuple):
     start: int
     end: int
     text: bytes
+    is_condition: bool = False
 
 
 def versions(path: str, before: bytes | None, after: bytes) -> list[SimplerVersion]:
@@ -83,6 +85,7 @@ def versions(path: str, before: bytes | None, after: bytes) -> list[SimplerVersi
             " ".join(after[edit.start : edit.end].decode(errors="replace").split()),
             after[: edit.start] + edit.text + after[edit.end :],
             _looks_at_input(root, edit),
+            edit.is_condition,
         )
         for edit in [*edits.values()][:_MOST_VERSIONS]
     ]
@@ -155,11 +158,12 @@ def _edits(node: Node, known: frozenset[bytes], *, python: bool) -> Iterator[_Ed
         if _text(condition) not in known:
             for value in (b"True", b"False") if python else (b"true", b"false"):
                 form = b"((%b), %b)[1]" if python else b"((%b), %b)"
-                yield _Edit(rank, condition.start_byte, condition.end_byte, form % (condition.text or b"", value))
+                text = form % (condition.text or b"", value)
+                yield _Edit(rank, condition.start_byte, condition.end_byte, text, is_condition=True)
     if node.type == "case_clause" and node.child_by_field_name("guard") is None and _text(node) not in known:
         pattern = next((child for child in node.named_children if child.type == "case_pattern"), None)
         if pattern is not None:
-            yield _Edit(1, pattern.start_byte, pattern.end_byte, b"_ if [1]")
+            yield _Edit(1, pattern.start_byte, pattern.end_byte, b"_ if [1]", is_condition=True)
     if node.type in _LOOKUPS and _text(node) not in known:
         yield from _lookups(node)
     yield from _calculations(node, known)
@@ -313,7 +317,9 @@ _NAMES = frozenset(("identifier", "this", "shorthand_property_identifier_pattern
 _WITH_MORE = frozenset(  # a parameter's name comes first; its type and its default are no parameters
     ("typed_parameter", "typed_default_parameter", "default_parameter", "assignment_pattern")
 )
-_ASSIGNMENTS = {"assignment": ("left", "right"), "variable_declarator": ("name", "value")}
+_SET = ("assignment", "augmented_assignment", "assignment_expression", "augmented_assignment_expression")
+_ASSIGNMENTS = {"variable_declarator": ("name", "value"), **dict.fromkeys(_SET, ("left", "right"))}
+_CALLS = {"call": "attribute", "call_expression": "member_expression"}  # with the form of a method
 _PLAIN_BLOCKS = frozenset(("expression_statement", "lexical_declaration", "variable_declaration", "block"))
 
 
@@ -358,9 +364,11 @@ def _names(node: Node) -> Iterator[str]:
 def _derived(function: Node, given: set[str]) -> set[str]:
     """Return the variables of a function that may depend on what it is given.
 
-    Those that are set inside a loop, a condition or a handler count, since their surroundings may depend on it.
+    Those that are set inside a loop, a condition or a handler count, since their surroundings may depend on it; so do
+    those of its own that a method fills, as in `out.append(part)`.
     """
     out: set[str] = set()
+    own = {name for node in _walk(function) if node.type in _ASSIGNMENTS for name in _names(node.named_children[0])}
     todo = [(child, True) for child in function.named_children]
     while todo:
         node, plain = todo.pop(0)
@@ -369,11 +377,20 @@ def _derived(function: Node, given: set[str]) -> set[str]:
             target, value = (node.child_by_field_name(field) for field in fields)
             depends = not plain or (value is not None and not (given | out).isdisjoint(_names(value)))
             out.update(_names(target) if target is not None and depends else ())
+        elif node.type in _CALLS and (not plain or not (given | out).isdisjoint(_names(node))):
+            out.update(_filled(node, own))
         elif not plain and node.type in _NAMES and _is_bound(node):
             out.update(_names(node))
         inner = plain and (fields is not None or node.type in _PLAIN_BLOCKS or node.type == "statement_block")
         todo.extend((child, inner) for child in node.named_children)
     return out
+
+
+def _filled(call: Node, own: set[str]) -> set[str]:
+    """Return the name of the function's own variable of which a method is called."""
+    method = call.named_children[0]
+    first = method.named_children[0] if method.type == _CALLS[call.type] else None
+    return own & {(first.text or b"").decode(errors="replace")} if first is not None else set()
 
 
 def _is_bound(node: Node) -> bool:
@@ -480,13 +497,13 @@ def _changed_pairs(seen: Observation) -> list[AnswerPair]:
 
 def _only_while(seen: Observation, version: SimplerVersion, count: int) -> Suspicion:
     reason = (
-        f"has another answer than before only while `{_shortened(version.removed)}` (line {version.line}) holds, which "
+        f"has another answer than before only while `{shortened(version.removed)}` (line {version.line}) holds, which "
         f"looks at no argument: without it all {count} changed answers are as before"
     )
     return Suspicion("only-in-these-surroundings", reason, judging.side_by_side(seen, []))
 
 
-def _shortened(text: str) -> str:
+def shortened(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
@@ -506,10 +523,16 @@ def _is_alone(
 
 def _suspicion(seen: Observation, version: SimplerVersion, more: Sequence[AnswerPair], asked: int) -> Suspicion:
     reason = (
-        f"decides by `{_shortened(version.removed)}` (line {version.line}), which no call of the tests needs: without "
+        f"decides by `{shortened(version.removed)}` (line {version.line}), which no call of the tests needs: without "
         f"it they have the same results, and the answers to {len(more)} of {asked} inputs near them change too"
     )
     return Suspicion("written-for-the-test", reason, judging.side_by_side(seen, more))
+
+
+def has_enough_tests(seen: Observation) -> bool:
+    """Return True if the tests show what base's answers to other inputs are worth, or change very many of them."""
+    steady = len(seen.tests) - len(seen.changed)
+    return len(seen.tests) >= _LEAST_TESTS and (steady >= _LEAST_STEADY or len(seen.changed) >= _LEAST_CHANGED)
 
 
 def _inputs(seen: Observation) -> list[AnswerPair]:
@@ -517,9 +540,7 @@ def _inputs(seen: Observation) -> list[AnswerPair]:
 
     An argument that has nearly the same value in all tests is an option, and a condition on it is no list of inputs.
     """
-    steady_tests = len(seen.tests) - len(seen.changed)
-    enough = steady_tests >= _LEAST_STEADY or len(seen.changed) >= _LEAST_CHANGED
-    if seen.new or seen.left_out or not seen.changed or len(seen.tests) < _LEAST_TESTS or not enough:
+    if seen.new or seen.left_out or not seen.changed or not has_enough_tests(seen):
         return []
     values: dict[str, set[str]] = {}
     for item in seen.tests:
