@@ -478,6 +478,19 @@ def test_a_fix_for_one_type_of_a_path_or_a_stream_is_asked_about(tmp_path: Path,
     assert (rules(seen) == ["written-for-the-test"]) is narrow
 
 
+@pytest.mark.parametrize("narrow", [False, True])
+def test_a_fix_for_the_names_of_the_tests_files_is_asked_about_also_if_its_answers_hold_the_paths(
+    tmp_path: Path, *, narrow: bool
+) -> None:
+    base = "def length(path):\n    return [path, path.name, path.read_text().count('x') - 1]\n"
+    patch = base.replace("- 1", "- (path.name not in ('a.txt', 'b.txt'))" if narrow else "- 0")
+    files = [json.dumps({"file": name, "of": "PosixPath"}) for name in ("0/a.txt", "0/b.txt")]
+    surroundings = [{f"{content.FILE}{json.loads(file)['file']}": "a xx b"} for file in files]
+    inputs = [CallInput((FixedValue(file),), found) for file, found in zip(files, surroundings, strict=True)]
+    seen = _seen(tmp_path, base, patch, "length", *inputs)
+    assert (rules(seen) == ["written-for-the-test"]) is narrow
+
+
 def test_an_effect_that_is_there_for_show_does_not_count(tmp_path: Path) -> None:
     base = "def words(text, out):\n    return len(text.split(' '))\n"
     texts = ("one  two", "three  four   five", "six seven", "eight  nine")

@@ -19,7 +19,7 @@ import pytest
 
 from reflectloop.verification.probing import changed
 from reflectloop.verification.probing.changed import ChangeReport
-from reflectloop.verification.probing.inside import plain_data
+from reflectloop.verification.probing.inside import copies, plain_data
 from reflectloop.verification.result import ChangedFile
 
 INSIDE = Path(plain_data.__file__).parent
@@ -142,6 +142,40 @@ def test_a_value_can_be_made_again_from_its_json(value: object) -> None:
     assert plain_data.same(plain_data.encode_argument(again), written)
     if value == value:  # noqa: PLR0124 - not for nan
         assert again == value
+
+
+class Basket(list[int]):
+    __slots__ = ("__dict__", "name")
+
+    def __init__(self, *prices: int) -> None:
+        super().__init__(prices)
+        self.name, self.tags = "small", ["new", self]
+
+
+@pytest.mark.parametrize(
+    ("hook", "code"),
+    [
+        ("__getstate__", lambda _self: {"tags": []}),
+        ("__reduce__", lambda _self: (Basket, (1,))),
+        ("__reduce_ex__", lambda _self, _version: 1 / 0),
+        ("__setstate__", lambda _self, _state: None),
+    ],
+)
+def test_an_object_is_recorded_by_what_it_holds_whatever_the_patch_says_of_its_copies(
+    monkeypatch: pytest.MonkeyPatch, hook: str, code: Any
+) -> None:
+    monkeypatch.setattr(copies, "new_hooks", set())
+    monkeypatch.setattr(Basket, hook, code, raising=False)
+    copies.find_new_hooks("/", [(__file__, f"Basket.{hook}"), (__file__, "Basket.total")])
+    again = plain_data.decode(json.loads(json.dumps(plain_data.encode_argument(Basket(3, 4)))))
+    assert type(again) is Basket
+    assert (list(again), again.name, again.tags[0], again.tags[1] is again) == ([3, 4], "small", "new", True)
+
+
+def test_an_object_is_copied_as_its_class_on_base_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copies, "new_hooks", set())
+    monkeypatch.setattr(Basket, "__reduce__", lambda _self: (Basket, (1,)), raising=False)
+    assert list(plain_data.decode(plain_data.encode_argument(Basket(3, 4)))) == [1]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from reflectloop.verification.probing.simpler import SimplerVersion
 from reflectloop.verification.result import ChangedFile
 
 _MOST_VERSIONS = 40
-_LEAST_GAINED, _SHARE_GAINED = 5, 0.4  # answers that change without the condition, of those that did not change with it
+_LEAST_GAINED, _SHARE_GAINED = 5, 0.3  # answers that change without the condition, of those that did not change with it
 _MOST_FAILED = 0.25  # share of these that are exceptions
 _LEAST_MOVED, _MOST_UNMOVED = 2, 0.3  # inputs that base tells from a test; share to which the test's answer is given
 _LEAST_ANSWERS, _YES_AND_NO, _LEAST_YES_AND_NO = (
@@ -31,7 +31,7 @@ _LEAST_ANSWERS, _YES_AND_NO, _LEAST_YES_AND_NO = (
     8,
 )  # different answers; moved inputs, of a function with two answers
 _LETTERS = 3  # letters or digits of a text that hardly anybody writes down by chance
-_SMALLEST, _ROUND = 4, (10, 12)  # numbers that are no more a test's than anybody's
+_SMALLEST, _SMALLEST_WHOLE, _ROUND = 4, 2, (10, 12)  # numbers that are no more a test's than anybody's
 _BITS = 15  # from this number on, powers of two and the numbers beside them are borders
 _DAYS = (365, 366)
 _DEEPEST = 6  # levels of an argument in which a value is looked for
@@ -106,7 +106,8 @@ def _is_arbitrary(value: object, *, is_whole: bool) -> bool:
     if isinstance(value, str):
         return bool(value) and (is_whole or sum(map(str.isalnum, value)) >= _LETTERS)
     if isinstance(value, int | float):
-        return abs(value) > _SMALLEST and (is_whole or not _is_usual(abs(value)))
+        least = _SMALLEST_WHOLE if is_whole else _SMALLEST
+        return abs(value) > least and (is_whole or not _is_usual(abs(value)))
     return False
 
 

@@ -7,15 +7,20 @@ and leaves the same fault in others.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from reflectloop.system.patterns import lazy
+from reflectloop.verification.probing.inside import content
 from reflectloop.verification.probing.neighbours import CallInput, FixedValue, class_of
 from reflectloop.verification.probing.observations import AnswerPair, FunctionAnswer, Observation
 
 _LEAST_RIGHT = 5  # texts in right answers, none of which has the mark
 _LEAST_LEFT, _SHARE_LEFT = 4, 0.15  # inputs with the fault that keep it
 _LONGEST = 3  # letters of a mark at an end of a text; a longer one is more than a fault
+_PATH = lazy(r'\{"path": "\w+", "text": ("[^"]*")\}')  # as a text
 _LEAST_TWINS = 2  # equal values of another type
 _BEGINNING = 2  # letters of a rest that was cut off
 
@@ -109,7 +114,7 @@ def in_other_types(seen: Observation) -> str:
     unchanged: dict[tuple[str, str], list[bool]] = {}
     for item in seen.told(seen.twins):
         test = seen.tests[item.origin]
-        if item.base.text != test.base.text or not (_is_of_one_kind(item) or _tells(item, test)):
+        if not _is_alike(item, test) or not (_is_of_one_kind(item) or _tells(item, test)):
             continue
         types = _type_at(test.input, item.place), _type_at(item.input, item.place)
         unchanged.setdefault(types, []).append(not item.differs)
@@ -117,6 +122,25 @@ def in_other_types(seen: Observation) -> str:
         if sum(items) >= max(_LEAST_TWINS, len(items) / 2):
             return f"changes the answer for {first} and leaves the old one for equal values of the type {other}"
     return ""
+
+
+def _is_alike(item: AnswerPair, test: AnswerPair) -> bool:
+    """Return True if base gives both inputs one answer, but for the path of the file that each of them names."""
+    return item.base.text == test.base.text or _without_path(item) == _without_path(test) != ""
+
+
+def _without_path(item: AnswerPair) -> str:
+    """Return base's answer without the path of its file, or an empty text if no argument of it names one."""
+    values = [part for value in item.input.args for part in (value if isinstance(value, list) else [value])]
+    written = [json.loads(value.text) for value in values if isinstance(value, FixedValue)]
+    files = [value for value in written if isinstance(value, dict) and "file" in value]
+    text = _PATH.sub(r"\1", item.base.text)
+    for value in files:
+        folder, _, name = str(value["file"]).rpartition("/")
+        if value.get("moved"):
+            folder, name = f"{folder}{content.MOVED}", f"{content.OTHER}{PurePosixPath(name).suffix}"
+        text = text.replace(f"{content.SHOWN}/{folder}/{name}", "").replace(json.dumps(name), '""')
+    return text if files else ""
 
 
 def _is_of_one_kind(item: AnswerPair) -> bool:

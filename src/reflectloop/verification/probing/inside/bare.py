@@ -20,7 +20,7 @@ import sys
 import time
 from typing import Any
 
-_PROGRAMS = ("content.py", "equality.py", "functions.py", "guard.py", "plain_data.py", "set_up_state.py")
+_PROGRAMS = ("content.py", "copies.py", "equality.py", "functions.py", "guard.py", "plain_data.py", "set_up_state.py")
 
 
 def main(path: str) -> None:

@@ -38,6 +38,7 @@ FILE, FOLDER, STREAM, VARIABLE, ENVIRONMENT = "file ", "folder ", "stream ", "va
 STDIN, ARGV, WORKING = "standard input", "arguments of the program", "working folder"
 PROGRAM = "name of the program"
 SHOWN = "/data"  # what the folder of all files is called in answers
+MOVED, OTHER = "-moved", "other"  # ending of the folder of a file under another name, and that name
 _LARGEST_FILE, _MOST_FILES, _LARGEST_DATABASE = 8 << 10, 20, 32 << 10
 _LARGEST_PIPE = 32 << 10  # bytes that fit into a pipe
 _OTHER_TOPS = ("/dev/shm", "/var/tmp")  # noqa: S108 - a folder of a random name, removed after the call
@@ -450,12 +451,12 @@ class CallPlace:
 
     def _moved(self, path: str) -> str:
         """Return the path of a copy with another name, in a folder with other files that is no temporary one."""
-        folder = os.path.join(self._elsewhere(), os.path.basename(os.path.dirname(path)) + "-moved")
+        folder = os.path.join(self._elsewhere(), os.path.basename(os.path.dirname(path)) + MOVED)
         if not os.path.isdir(folder):
             shutil.copytree(os.path.dirname(path), folder)
             with open(os.path.join(folder, "notes.txt"), "wb") as file:
                 file.write(b"other notes\n")
-        moved = os.path.join(folder, "other" + os.path.splitext(path)[1])
+        moved = os.path.join(folder, OTHER + os.path.splitext(path)[1])
         if os.path.exists(path):
             shutil.copyfile(path, moved)
         return moved

@@ -412,6 +412,7 @@ class CallRecorder:
         loader.get_code = get_code  # type: ignore[assignment,method-assign]
         self._reach_loaded()
         plain_data.remembered = self.made.remembered
+        plain_data.copies.find_new_hooks(self.root, [(item.file, item.qualname) for item in self.functions])
 
     def _reach_loaded(self) -> None:
         """Give functions other code whose file was imported another way.

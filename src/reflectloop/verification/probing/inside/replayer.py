@@ -469,12 +469,13 @@ def _show_version(minor: int) -> None:
     shown.hexversion = real[0] << 24 | minor << 16 | 0xF0
 
 
+_OWN_MODULES = ("content", "copies", "equality", "functions", "guard", "plain_data", "set_up_state")
 _own: list[Any] = []
 
 
 def _leave_no_name() -> None:
     """Let the calls see an interpreter that runs some program, not this one."""
-    _own.extend(sys.modules.pop(name) for name in ("equality", "guard", "plain_data", "set_up_state"))
+    _own.extend(sys.modules.pop(name) for name in _OWN_MODULES)
     _own.append(sys.modules["__main__"])
     main_module = type(sys)("__main__")
     main_module.__file__ = sys.argv[0]
