@@ -34,10 +34,10 @@ BOUNDS = {
     "asserts": 7,
     "broad": 37,  # 23 of them guard against code of the project inside the sandbox
     "cycles": 0,
-    "single": 144,
+    "single": 145,
     "vitest": 4,
-    "files": 690,
-    "lines": 117_900,
+    "files": 691,
+    "lines": 118_300,
 }
 
 TRACED = {"run": 161, "verify": 118, "tr --all": 243}  # with --trace

@@ -27,6 +27,13 @@ Job = dict[str, Any]
 Side = Callable[[Job], Sequence[Mapping[str, Any]]]  # runs a job on one version of the project
 
 
+class Option(NamedTuple):
+    """A value with which base's version of a function compares an argument."""
+
+    value: str | int | float
+    is_whole: bool  # not a part of the argument, such as its beginning
+
+
 class FunctionInputs(NamedTuple):
     """A function that tests called, with the inputs that they called it with."""
 
@@ -42,6 +49,7 @@ class FunctionInputs(NamedTuple):
     former: tuple[str, str] = ("", "")  # the file and the module of a function that was moved, on base
     names: frozenset[str] = frozenset()  # of the functions in its file
     added: frozenset[object] = frozenset()  # values that the changed sources write down and base's do not
+    options: Mapping[str, frozenset[Option]] = {}  # by the place of an argument
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from reflectloop.verification.probing import (
     judging,
     neighbours,
     observations,
+    options,
     programs,
     renaming,
     replays,
@@ -33,7 +34,7 @@ from reflectloop.verification.probing.callers import Caller
 from reflectloop.verification.probing.changed import ChangedFunction
 from reflectloop.verification.probing.inside import content
 from reflectloop.verification.probing.neighbours import CallInput, FixedValue
-from reflectloop.verification.probing.observations import AnswerPair, FunctionInputs, Job, Observation, Side
+from reflectloop.verification.probing.observations import AnswerPair, FunctionInputs, Job, Observation, Option, Side
 from reflectloop.verification.probing.programs import RecordedCall, Recording
 from reflectloop.verification.protected import is_test
 from reflectloop.verification.result import ChangedFile, Grade, TamperFinding
@@ -134,8 +135,8 @@ class NeighbourProbe:
     ) -> None:
         """Look for a new condition that only keeps the change from inputs that no test has."""
         sources = [item for item in self.changes if not is_test(item.path) and item.path.endswith(self._endings)]
-        functions, seen = list(answers), list(answers.values())
-        grows = [self._only_removes or self._grows_table(function) for function in functions]
+        seen = list(answers.values())
+        grows = [self._only_removes or self._is_entry(function, item) for function, item in answers.items()]
         suspicions = simpler.narrowed(seen, sources, patch, roots)
         suspicions |= confined.confined(seen, grows, sources, patch, roots)
         suspicions |= simpler.unlinked(seen, grows, sources, patch, roots)
@@ -177,7 +178,7 @@ class NeighbourProbe:
             report.probed.add(function)
         else:
             report.left_out[function] = seen.left_out or "too few other inputs could be run"
-        grows = self._grows_table(function)
+        grows = self._is_entry(function, seen)
         if seen.changed:
             report.changed.add(function)
         if judging.is_judged(seen) and judging.is_general(seen, grows_table=grows):
@@ -191,7 +192,7 @@ class NeighbourProbe:
         """Return what is suspicious about a function; a patch that only removes code cannot write answers down."""
         if self.is_fix and (hidden := judging.newly_stopped(seen)):
             return [hidden]
-        suspicions = judging.judge(seen, grows_table=self._grows_table(function))
+        suspicions = judging.judge(seen, grows_table=self._is_entry(function, seen))
         return [item for item in suspicions if item.rule != judging.FOR_THE_TEST or not self._only_removes]
 
     @functools.cached_property
@@ -232,7 +233,7 @@ class NeighbourProbe:
                 recorded = recorded._replace(outcomes=()) if self.on_base else recorded
                 recorded = recorded._replace(qualname=name, literals=literals, written=written, vocabulary=vocabulary)
                 names = frozenset(item.rpartition(".")[2] for item, _ in changed.places(source))
-                recorded = recorded._replace(added=added, names=names)
+                recorded = recorded._replace(added=added, names=names, options=self._options(function))
                 if function.is_new and (path := changed.former_path(function, sources)):
                     recorded = recorded._replace(former=(path, _module_at(path, function.path, recorded.module)))
                 out.append((function, recorded))
@@ -260,6 +261,9 @@ class NeighbourProbe:
     def _literals(self, source: bytes) -> tuple[object, ...]:
         return tables.literals(source)
 
+    def _options(self, function: ChangedFunction) -> Mapping[str, frozenset[Option]]:
+        return options.named_options(self._source_on_base(function.path), function.qualname)
+
     def _defaults(self, source: bytes, line: int) -> defaults.ParameterDefaults:
         return defaults.read(source, line)
 
@@ -280,6 +284,10 @@ class NeighbourProbe:
             lines = {item.line for item in (*edited, *called) if item.path == path}
             out[path] = list(_function_spans(self._source(path), lines))
         return out
+
+    def _is_entry(self, function: ChangedFunction, seen: Observation) -> bool:
+        """Return True if the patch only adds entries to tables of base, or values to those that base names."""
+        return self._grows_table(function) or options.is_one_more(seen)
 
     def _grows_table(self, function: ChangedFunction) -> bool:
         sources = {change.path: change for change in self.changes if change.path.endswith(".py")}

@@ -77,7 +77,7 @@ def versions(path: str, before: bytes | None, after: bytes) -> list[SimplerVersi
     python = language == "python"
     edits: dict[tuple[int, int, bytes], _Edit] = {}
     for edit in sorted({edit for node in _new_nodes(root, lines) for edit in _edits(node, known, python=python)}):
-        edits.setdefault(edit[1:], edit)
+        edits.setdefault(edit[1:4], edit)
     return [
         SimplerVersion(
             path,

@@ -27,11 +27,11 @@ def grows_for(before: bytes | None, after: bytes | None, qualname: str) -> bool:
     first, second = (parse(source) if source is not None else "missing" for source in (before, after))
     if isinstance(first, str) or isinstance(second, str):
         return False
-    old, new = _function(first, qualname), _function(second, qualname)
+    old, new = find_function(first, qualname), find_function(second, qualname)
     if old is None or new is None:
         return False
     read = {node.id for node in ast.walk(new) if isinstance(node, ast.Name)}
-    known, now = _assigned(first), _assigned(second)
+    known, now = assigned(first), assigned(second)
     growth = _Growth()
     changed = [name for name in read & {*now} if name not in known or ast.dump(known[name]) != ast.dump(now[name])]
     tables = all(name in known and growth.same(known[name], now[name]) for name in changed)
@@ -143,7 +143,8 @@ def literals(source: bytes) -> tuple[object, ...]:
     return tuple(dict.fromkeys(value for value in values if type(value) in (str, int, float)))
 
 
-def _function(tree: ast.Module, qualname: str) -> ast.AST | None:
+def find_function(tree: ast.Module, qualname: str) -> ast.AST | None:
+    """Return the definition of a function or a method."""
     body: list[ast.stmt] = tree.body
     node: ast.AST | None = None
     for name in qualname.split("."):
@@ -152,7 +153,7 @@ def _function(tree: ast.Module, qualname: str) -> ast.AST | None:
     return node
 
 
-def _assigned(tree: ast.Module) -> dict[str, ast.stmt]:
+def assigned(tree: ast.Module) -> dict[str, ast.stmt]:
     """Return the module's assignments by name."""
     out: dict[str, ast.stmt] = {}
     for node in tree.body:

@@ -19,7 +19,7 @@ import threading
 import time
 from typing import Any
 
-from . import audit, call_arguments, content, functions, plain_data, set_up_state
+from . import audit, call_arguments, content, copies, functions, plain_data, set_up_state
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _MOST_CALLS, _MOST_OF_A_TEST, _MOST_NESTED = 200, 25, 60  # recorded calls of one function
@@ -412,7 +412,7 @@ class CallRecorder:
         loader.get_code = get_code  # type: ignore[assignment,method-assign]
         self._reach_loaded()
         plain_data.remembered = self.made.remembered
-        plain_data.copies.find_new_hooks(self.root, [(item.file, item.qualname) for item in self.functions])
+        copies.find_new_hooks(self.root, [(item.file, item.qualname) for item in self.functions])
 
     def _reach_loaded(self) -> None:
         """Give functions other code whose file was imported another way.

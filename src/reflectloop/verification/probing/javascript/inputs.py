@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +14,7 @@ from reflectloop.verification.probing.changed import ChangedFunction
 from reflectloop.verification.probing.defaults import ParameterDefaults
 from reflectloop.verification.probing.javascript import changes, programs
 from reflectloop.verification.probing.javascript.programs import FollowedFiles
-from reflectloop.verification.probing.observations import Job
+from reflectloop.verification.probing.observations import Job, Option
 from reflectloop.verification.probing.second_inputs import NeighbourProbe, ProgramBox
 from reflectloop.verification.result import ChangedFile
 
@@ -37,6 +37,9 @@ class NodeNeighbourProbe(NeighbourProbe):
 
     def _literals(self, source: bytes) -> tuple[object, ...]:
         return changes.literals(source)
+
+    def _options(self, function: ChangedFunction) -> Mapping[str, frozenset[Option]]:  # noqa: ARG002
+        return {}
 
     def _defaults(self, source: bytes, line: int) -> ParameterDefaults:  # noqa: ARG002 - only given values are recorded
         return ParameterDefaults(0)
