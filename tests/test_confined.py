@@ -67,6 +67,7 @@ def test_a_general_change_confined_to_numbers_of_few_tests_is_named(tmp_path: Pa
         ("def tax(price, kind):\n    return price * 0.2\n", "kind == 'book':\n        return price * 0.07", (10.0, "book")),
         ("def retry(code):\n    return code >= 500\n", "code == 429:\n        return True", 429),
         ("def duration(n):\n    return '%d min' % n\n", "n >= 60:\n        return '%d h %d min' % divmod(n, 60)", 75),
+        ("def tax(n):\n    return n // 10\n", "n > 9875:\n        return 987 + (n - 9875) * 12 // 100", 12000),
         ("def signal(code):\n    return 'exit %d' % code\n", "code < 0:\n        return 'signal %d' % -code", -9),
         ("def port(text):\n    return text.partition(':')[2]\n", "text[0] == '[':\n        return text.rpartition(':')[2]", "[::1]:80"),
     ],

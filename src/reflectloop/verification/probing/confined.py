@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from typing import NamedTuple
 
 from reflectloop.system.patterns import lazy
@@ -34,6 +34,7 @@ _LETTERS = 3  # letters or digits of a text that hardly anybody writes down by c
 _SMALLEST, _SMALLEST_WHOLE, _ROUND = 4, 2, (10, 12)  # numbers that are no more a test's than anybody's
 _BITS = 15  # from this number on, powers of two and the numbers beside them are borders
 _DAYS = (365, 366)
+_BESIDE, _BESIDE_SHARE = 1, 0.1  # distance of a border from a number of a test that it was made for
 _DEEPEST = 6  # levels of an argument in which a value is looked for
 _TEXT = lazy(r"'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\"")
 _NUMBER = lazy(r"(?<![\w.])\d[\d_]*(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])")
@@ -92,12 +93,25 @@ def _suspicion(seen: Observation, version: SimplerVersion, more: Sequence[Answer
 
 def _is_of_tests(seen: Observation, version: SimplerVersion) -> bool:
     """Return True if a condition names a value that comes of the tests' inputs rather than of the matter itself."""
-    known = [_key(value) for item in seen.tests for value in _values(item.input)]
+    known = [value for item in seen.tests for value in _values(item.input)]
+    keys = {_key(value) for value in known if not isinstance(value, list)}
     ordered = any(sign in version.removed for sign in _ORDERS)
     return any(
-        _is_arbitrary(value, is_whole=_key(value) in known and not ordered)
+        _is_arbitrary(value, is_whole=_key(value) in keys and not ordered)
         for value in _written(version)
-        if value in seen.function.added
+        if value in seen.function.added and (not ordered or isinstance(value, str) or _is_beside(value, known))
+    )
+
+
+def _is_beside(border: object, known: Sequence[object]) -> bool:
+    """Return True if a border lies beside a number of a test, or the length of a value."""
+    sizes = [
+        value if isinstance(value, int | float) else len(value)
+        for value in known
+        if isinstance(value, Sized | int | float)
+    ]
+    return isinstance(border, int | float) and any(
+        abs(border - size) <= max(_BESIDE, _BESIDE_SHARE * abs(size)) for size in sizes
     )
 
 
@@ -125,7 +139,7 @@ def _key(value: object) -> tuple[str, object]:
 
 
 def _values(value: object, depth: int = 0) -> Iterator[object]:
-    """Yield the texts and numbers of an input, wherever they are."""
+    """Yield the texts and numbers of an input, wherever they are, and its lists and tuples."""
     if isinstance(value, CallInput):
         for _, item in arguments(value):
             yield from _values(item)
@@ -134,6 +148,7 @@ def _values(value: object, depth: int = 0) -> Iterator[object]:
     elif isinstance(value, dict) and depth < _DEEPEST:
         yield from _values([*value, *value.values()], depth + 1)
     elif isinstance(value, list | tuple | set | frozenset) and not isinstance(value, FixedValue) and depth < _DEEPEST:
+        yield [*value]
         for item in value:
             yield from _values(item, depth + 1)
 
