@@ -53,7 +53,9 @@ def test_a_conflict_in_a_folder_without_git_does_not_mention_commits(folder: Rep
     folder.write("a.txt", "yours\n")
     answer = folder.run("apply", "--json")
     assert answer.code == 34
-    assert answer.envelope["next"] == "undo those changes, or run the plan again"
+    assert answer.envelope["next"] == (
+        "run the plan again, which begins with your files as they are; or undo your changes to them"
+    )
     assert (folder.path / "a.txt").read_text() == "yours\n"
 
 

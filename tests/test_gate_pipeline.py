@@ -190,4 +190,4 @@ def test_every_reason_names_a_fix() -> None:
         *check_proof(make_contract(Track.REFACTOR), ProofInput(breaks=["x"])).ruling.reasons,
     ]
     assert len(faults) > 5
-    assert all(reason.remedy for reason in faults)
+    assert all(reason.mend for reason in faults)

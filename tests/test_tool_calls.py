@@ -334,7 +334,7 @@ def test_an_open_breaker_holds_in_the_next_process(repo: Repo) -> None:
 
 def test_a_successful_call_leaves_no_breaker_file(repo: Repo) -> None:
     calling.call(calling.CallOptions((tool(repo, "fetch", "true"),)), repo.path, show=quiet, tell=quiet)
-    assert not (repo.path / ".reflectloop" / "cache").exists()
+    assert not (repo.path / ".reflectloop" / "cache" / "breakers").exists()
 
 
 @pytest.mark.parametrize("harm", ["", "{", "[1]", '{"x": 3}', '{"x": {"failures": 9}}'])

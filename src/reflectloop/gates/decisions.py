@@ -32,14 +32,14 @@ class GateReason(NamedTuple):
     decision: Decision
     rule: str
     text: str
-    remedy: str = ""
+    mend: str = ""
     finding: str = ""  # the id by which a person approves it; empty if nobody can
     unjudged: bool = False
     finding_rule: str = ""  # the rule that the id was made from
     details: tuple[str, ...] = ()  # the old and the new lines
 
     def __str__(self) -> str:
-        return f"{self.text}; {self.remedy}" if self.remedy else self.text
+        return f"{self.text}; {self.mend}" if self.mend else self.text
 
 
 _SURFACE: dict[Decision, Surface] = {

@@ -35,7 +35,7 @@ class ArgumentReader:
         """Return positional arguments and others; after a default that was left out, arguments have names."""
         code, names = frame.f_code, frame.f_locals
         count = code.co_argcount
-        known = [] if with_defaults else self._known(code)
+        known = [] if with_defaults else self._known(frame)
         positional = code.co_varnames[:count]
         at = count + code.co_kwonlyargcount
         rest: Any = ()
@@ -57,9 +57,12 @@ class ArgumentReader:
             return len(positional)
         return first
 
-    def _known(self, code: Any) -> list[dict[str, Any]]:
+    def _known(self, frame: Any) -> list[dict[str, Any]]:
+        code = frame.f_code
         if code not in self._defaults:
-            functions = [item for item in gc.get_referrers(code) if type(item) is types.FunctionType]
+            # The collector does not see what a project has frozen (`gc.freeze`).
+            referring = [*gc.get_referrers(code), frame.f_globals.get(code.co_name)]
+            functions = [item for item in referring if type(item) is types.FunctionType and item.__code__ is code]
             self._defaults[code] = [_defaults_of(item) for item in functions[:_MOST_FUNCTIONS]]
         return self._defaults[code]
 
