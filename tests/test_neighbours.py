@@ -14,7 +14,16 @@ from typing import Any
 import pytest
 
 from probed_functions import observe, rules, side, spans
-from reflectloop.verification.probing import defaults, inside, judging, neighbours, observations, renaming, tables
+from reflectloop.verification.probing import (
+    defaults,
+    inside,
+    judging,
+    neighbours,
+    observations,
+    renaming,
+    tables,
+    wording,
+)
 from reflectloop.verification.probing.inside import plain_data
 from reflectloop.verification.probing.neighbours import CallInput
 from reflectloop.verification.probing.observations import AnswerPair, FunctionAnswer, FunctionInputs, Observation
@@ -692,7 +701,7 @@ def test_an_answer_that_a_box_forged_runs_nothing_when_it_is_shown(
         }
         outcome = {where: other} if where == "value" else outcome
         pair = AnswerPair(CallInput((1,), {}), FunctionAnswer({"value": 1, "after": 0}), FunctionAnswer(outcome))
-        assert observations.write_change(pair)
+        assert wording.write_change(pair)
     assert not made.exists()
 
 

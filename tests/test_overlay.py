@@ -22,7 +22,7 @@ from reflectloop.config import WorkspaceConfig
 from reflectloop.demo import project as demo
 from reflectloop.errors import SandboxCreateFailed
 from reflectloop.system import overlay
-from reflectloop.workspace import checkout, layers, project, snapshot, workspace_registry
+from reflectloop.workspace import checkout, layer_removal, layers, project, snapshot, workspace_registry
 from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.folders import Folders
 from reflectloop.workspace.store import open_store
@@ -426,13 +426,13 @@ def test_a_layer_that_is_half_made_is_not_used_and_is_collected(tree: Repo) -> N
         with opened(tree, "auto"):
             home = layer_folder().parent
         (home / ".part-killed").mkdir()
-        layers.remove_unused(tree.path / ".reflectloop", tree.path, 10**9)
+        layer_removal.remove_unused(tree.path / ".reflectloop", tree.path, 10**9)
         assert wait_until(lambda: not list(home.glob(".*")))
         names = [path.name for path in home.iterdir()]
         with opened(tree, "auto", "cccccc"):
-            layers.remove_unused(tree.path / ".reflectloop", tree.path, 0)  # in use
+            layer_removal.remove_unused(tree.path / ".reflectloop", tree.path, 0)  # in use
             names += [path.name for path in home.iterdir()]
-        layers.remove_unused(tree.path / ".reflectloop", tree.path, 0)
+        layer_removal.remove_unused(tree.path / ".reflectloop", tree.path, 0)
         assert wait_until(lambda: not any(folders or names for _, folders, names in os.walk(home)))
         return names
 

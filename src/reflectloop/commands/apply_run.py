@@ -25,7 +25,7 @@ from reflectloop.system import files
 from reflectloop.system.git import GitFailed
 from reflectloop.terms import one_line
 from reflectloop.workspace import apply as applying
-from reflectloop.workspace import checkout, layers, patch, project, secret_guard, workspace_registry
+from reflectloop.workspace import checkout, layer_removal, patch, project, secret_guard, workspace_registry
 from reflectloop.workspace import commit as committing
 from reflectloop.workspace.apply import RunChange
 from reflectloop.workspace.commit import CommitPart
@@ -238,7 +238,8 @@ def gc(start: Path, *, everything: bool) -> GcResult:
             if everything
             else workspace_registry.stale(folders.own, settings.keep_failed)
         )
-        roots = {*layers.roots(folders.own), *(one.folder.parent for one in workspace_registry.entries(folders.own))}
+        entries = workspace_registry.entries(folders.own)
+        roots = {*layer_removal.roots(folders.own), *(entry.folder.parent for entry in entries)}
         usual = Path(tempfile.gettempdir()).resolve() / "reflectloop"
         roots |= {settings.root} if settings.root else {usual, checkout.plain_root(usual)}
         killed = sum(environment.kill_leftovers(entry.name, entry.folder) for entry in removed)
@@ -249,7 +250,7 @@ def gc(start: Path, *, everything: bool) -> GcResult:
         total += sum(files.size_of(path) for path in lost)
         for path in lost:
             workspace_registry.delete_in_background(path)
-        total += layers.remove_unused(folders.own, folders.root, 0 if everything else settings.layers_mb * 10**6)
+        total += layer_removal.remove_unused(folders.own, folders.root, 0 if everything else settings.layers_mb * 10**6)
         total += _drop_half_objects(folders.own / "git" / "objects")
         total += _drop_old_indexes(folders.scratch)
         total += _drop_request_logs(folders.own / "requests" / "logs", 0 if everything else _LOGS_TO_KEEP)

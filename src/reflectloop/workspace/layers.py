@@ -25,16 +25,15 @@ from reflectloop.system import beneath, clock, files, git, overlay, tree_walk
 from reflectloop.system.git import Git, GitFailed
 from reflectloop.system.undo import on_failure
 from reflectloop.workspace import workspace_registry
+from reflectloop.workspace.layer_removal import HOME, RECORD, REMOVED, last_used, remember_root, remove_unused
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.record_tree import changed_since, time_mark
 from reflectloop.workspace.store import Store
 from reflectloop.workspace.tree_diff import ABSENT, TreeChange, tree_changes
 
-_HOME = "layers-"  # in the folder for workspaces, with a hash of the project's path
-_ROOTS = "layer-roots.json"  # in the engine's cache: where this project has layers
 _NOTE = "where-the-files-are.txt"  # in an empty mount point
-_PART, _REMOVED = ".part-", ".removed-"
-_RECORD, _CHECKED = "layer.json", "checked"  # in a layer; their times: the last use, the last comparison by git
+_PART = ".part-"
+_CHECKED = "checked"  # in a layer; its time: the last comparison by git
 _TRIED = 3  # recent layers that are compared with a tree
 _FEW_CHANGES = 300  # written over a layer rather than laid out with everything else
 _SHARE = 50  # or one file in so many
@@ -141,14 +140,14 @@ class Layer:
 
     def mark_used(self) -> None:
         """Note the use, and that the index is older than no file: git reads files again that are as young as it."""
-        os.utime(self.folder / _RECORD)
-        now_ns, index_ns = ((self.folder / name).stat().st_mtime_ns for name in (_RECORD, "index"))
+        os.utime(self.folder / RECORD)
+        now_ns, index_ns = ((self.folder / name).stat().st_mtime_ns for name in (RECORD, "index"))
         if index_ns // _SECOND_NS <= self.made_ns // _SECOND_NS < now_ns // _SECOND_NS:
             os.utime(self.index)
 
     def discard(self) -> None:
         """Let nobody use the layer any more; it is removed when nobody does."""
-        (self.folder / _RECORD).unlink(missing_ok=True)
+        (self.folder / RECORD).unlink(missing_ok=True)
 
 
 class ComparedLayers(Protocol):
@@ -241,7 +240,7 @@ def open_layer(
     try:
         near = _find(home, store, tree, reader, fresh)
         if near is None:
-            _remember(project, root)
+            remember_root(project, root)
             layer = _lay_out(home, store, tree, reader)
             near = LayerWithChanges(layer, ()) if layer else None
             remove_unused(project.folder, project.root, settings.layers_mb * 10**6)
@@ -256,7 +255,7 @@ def open_layer(
 
 
 def _home(project: Project, root: Path) -> Path:
-    return root / f"{_HOME}{hashlib.sha256(os.fsencode(project.root)).hexdigest()[:12]}"
+    return root / f"{HOME}{hashlib.sha256(os.fsencode(project.root)).hexdigest()[:12]}"
 
 
 def _key(store: Store, tree: str) -> str:
@@ -285,7 +284,7 @@ def _identity(folder: Path) -> list[int]:
 def _find(home: Path, store: Store, tree: str, reader: Git, fresh: ComparedLayers | None) -> LayerWithChanges | None:
     exact = _key(store, tree)
     like = f"*{exact.removeprefix(tree)}"
-    recent = sorted(home.glob(like), key=_last_used, reverse=True)[:_TRIED]
+    recent = sorted(home.glob(like), key=last_used, reverse=True)[:_TRIED]
     for folder in dict.fromkeys([home / exact, *recent]):
         layer = _attach(folder)
         if layer is None:
@@ -311,13 +310,6 @@ def _sets_attributes(changes: Sequence[TreeChange]) -> bool:
     return any(change.name.rpartition(b"/")[2] == b".gitattributes" for change in changes)
 
 
-def _last_used(folder: Path) -> int:
-    try:
-        return (folder / _RECORD).stat().st_mtime_ns
-    except OSError:
-        return 0
-
-
 def _attach(folder: Path) -> Layer | None:
     """Lock a layer against removal; return None if it is not there, or not complete."""
     try:
@@ -326,7 +318,7 @@ def _attach(folder: Path) -> Layer | None:
         return None
     try:
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        record = json.loads((folder / _RECORD).read_bytes())
+        record = json.loads((folder / RECORD).read_bytes())
         if os.path.samestat(os.fstat(lock), folder.lstat()):  # not renamed away meanwhile
             return Layer(folder, lock, record)
     except (OSError, ValueError, KeyError, TypeError):
@@ -349,7 +341,7 @@ def _lay_out(home: Path, store: Store, tree: str, reader: Git) -> Layer | None:
     with on_failure(folder.remove):
         record = _fill(folder.path, store, tree, reader, len(sizes), size)
         files.write_atomic(folder.path / _CHECKED, _boot())
-        files.write_atomic(folder.path / _RECORD, json.dumps(record))
+        files.write_atomic(folder.path / RECORD, json.dumps(record))
         _put(folder.path, target)
     folder.release()
     return _attach(target)
@@ -370,8 +362,8 @@ def _put(part: Path, target: Path) -> None:
     with contextlib.suppress(OSError):
         part.rename(target)
         return
-    if not (target / _RECORD).exists():
-        target.rename(target.with_name(f"{_REMOVED}{uuid.uuid4().hex}"))
+    if not (target / RECORD).exists():
+        target.rename(target.with_name(f"{REMOVED}{uuid.uuid4().hex}"))
         part.rename(target)
     else:
         workspace_registry.delete_in_background(part)
@@ -559,80 +551,3 @@ def reopen(store: Store, entry: workspace_registry.WorkspaceEntry) -> None:
         space.provide_index()
     except (OSError, GitFailed) as fault:
         raise SandboxCreateFailed(f"the workspace of {entry.name} cannot be mounted: {fault}") from fault
-
-
-# Removing ----------------------------------------------------------------------------------------------------------
-
-
-def _remember(project: Project, root: Path) -> None:
-    """Note where this project has layers, so that `roots` finds them."""
-    places = {*map(os.fspath, roots(project.folder)), os.fspath(root)}
-    files.write_atomic(project.folder / "cache" / _ROOTS, json.dumps(sorted(places)))
-
-
-def roots(own_folder: Path) -> list[Path]:
-    """Return the folders for workspaces in which a project has layers."""
-    try:
-        places = json.loads((own_folder / "cache" / _ROOTS).read_bytes())
-        named = (Path(place) for place in places if isinstance(place, str) and Path(place).is_absolute())
-        return [place for place in named if workspace_registry.is_safe_root(place)]
-    except (OSError, ValueError, TypeError):
-        return []
-
-
-def remove_unused(own_folder: Path, project_root: Path, most: int) -> int:
-    """Remove what is half made or damaged, and the least recently used layers above `most` bytes; return the bytes.
-
-    A layer stays while a workspace stands on it.
-    """
-    hashed = hashlib.sha256(os.fsencode(project_root)).hexdigest()[:12]
-    needed = {_stands_on(entry.engine_dir) for entry in workspace_registry.entries(own_folder)}
-    freed = 0
-    for root in roots(own_folder):
-        home = root / f"{_HOME}{hashed}"
-        if home.is_symlink() or not home.is_dir():
-            continue
-        total = 0
-        for folder in sorted(home.iterdir(), key=_last_used, reverse=True):
-            size = _size(folder)
-            total += size
-            complete = size > 0
-            if not (complete and (total <= most or folder.name in needed)) and _remove(folder):
-                freed += size
-                total -= size
-        with contextlib.suppress(OSError):
-            home.rmdir()
-    return freed
-
-
-def _stands_on(engine_dir: Path) -> str:
-    try:
-        return str(json.loads((engine_dir / workspace_registry.ON_LAYER).read_bytes())["key"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
-
-
-def _size(folder: Path) -> int:
-    """Return the bytes of a layer as its record says; 0 if it has none."""
-    try:
-        return max(1, int(json.loads((folder / _RECORD).read_bytes())["bytes"]))
-    except (OSError, ValueError, KeyError, TypeError):
-        return 0
-
-
-def _remove(folder: Path) -> bool:
-    """Rename a layer and delete it in the background, unless somebody uses it."""
-    try:
-        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        renamed = folder.parent.with_name(f"{_REMOVED}{uuid.uuid4().hex}")  # else the folder of layers is never empty
-        folder.rename(renamed)
-        workspace_registry.delete_in_background(renamed)
-    except OSError:
-        return False
-    finally:
-        os.close(lock)
-    return True

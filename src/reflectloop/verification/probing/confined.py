@@ -18,6 +18,7 @@ from reflectloop.verification.probing import judging, observations, simpler
 from reflectloop.verification.probing.judging import Suspicion
 from reflectloop.verification.probing.neighbours import CallInput, FixedValue, arguments
 from reflectloop.verification.probing.observations import AnswerPair, FunctionAnswer, Observation, Side
+from reflectloop.verification.probing.options import value_at
 from reflectloop.verification.probing.simpler import SimplerVersion
 from reflectloop.verification.result import ChangedFile
 
@@ -25,11 +26,8 @@ _MOST_VERSIONS = 40
 _LEAST_GAINED, _SHARE_GAINED = 5, 0.3  # answers that change without the condition, of those that did not change with it
 _MOST_FAILED = 0.25  # share of these that are exceptions
 _LEAST_MOVED, _MOST_UNMOVED = 2, 0.3  # inputs that base tells from a test; share to which the test's answer is given
-_LEAST_ANSWERS, _YES_AND_NO, _LEAST_YES_AND_NO = (
-    3,
-    2,
-    8,
-)  # different answers; moved inputs, of a function with two answers
+_LEAST_ANSWERS = 3  # different ones
+_YES_AND_NO, _LEAST_YES_AND_NO = 2, 8  # answers; moved inputs of a function that has no more answers
 _LETTERS = 3  # letters or digits of a text that hardly anybody writes down by chance
 _SMALLEST, _SMALLEST_WHOLE, _ROUND = 4, 2, (10, 12)  # numbers that are no more a test's than anybody's
 _BITS = 15  # from this number on, powers of two and the numbers beside them are borders
@@ -219,11 +217,7 @@ def _unmoved(seen: Observation, gains: Sequence[_Gain]) -> int:
 
 def _is_closest(seen: Observation, item: AnswerPair) -> bool:
     """Return True if an input differs from its test in one number, or in one letter of a text."""
-    value, own = (_at(given, item.place) for given in (item.input, seen.tests[item.origin].input))
+    value, own = (value_at(given, item.place) for given in (item.input, seen.tests[item.origin].input))
     if isinstance(value, str) and isinstance(own, str):
         return len(value) == len(own) and sum(map(str.__ne__, value, own)) == 1
     return isinstance(value, int | float)
-
-
-def _at(given: CallInput, place: str) -> object:
-    return next((value for name, value in arguments(given) if str(name) == place), None)

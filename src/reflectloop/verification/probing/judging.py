@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from reflectloop.verification.probing import likeness, number_rows, observations, renamed_words, same_fault
+from reflectloop.verification.probing import likeness, number_rows, renamed_words, same_fault, wording
 from reflectloop.verification.probing.neighbours import CallInput, FixedValue
 from reflectloop.verification.probing.observations import AnswerPair, FunctionAnswer, Observation
 
@@ -77,7 +77,7 @@ def newly_stopped(seen: Observation) -> Suspicion | None:
         enough = len(known) == len(items) if items is seen.tests else len(known) >= LEAST_NEIGHBOURS
         if enough and known and len(stopped) >= least * len(known):
             shown = tuple(
-                f"{observations.write_call(seen, item.input)}: {observations.write_answer(item.base)} → no answer"
+                f"{wording.write_call(seen, item.input)}: {wording.write_answer(item.base)} → no answer"
                 for item in stopped[:_MOST_SHOWN]
             )
             reason = min(str(item.patch.outcome["stopped"]) for item in stopped)
@@ -246,7 +246,7 @@ def _named_value(seen: Observation, near: Sequence[AnswerPair]) -> str:
         if len(used) < _LEAST_USED or len(varied) < _LEAST_NAMED or any(item.differs for item in varied):
             continue
         if not all(_is_special(value) for value in values):
-            return observations.write_value(values[0])
+            return wording.write_value(values[0])
     return ""
 
 
@@ -260,7 +260,7 @@ def _single_number(seen: Observation, near: Sequence[AnswerPair]) -> str:
             continue
         varied = _at_other_numbers(seen, near, place)
         if len(varied) >= _LEAST_NAMED and _tells_apart(varied, place) and not any(item.differs for item in varied):
-            where = f"where an argument is {observations.write_value(_number_at(changed[0], place))}"
+            where = f"where an argument is {wording.write_value(_number_at(changed[0], place))}"
             return f"changes the answer only {where}, and no test shows that other numbers were right"
     return ""
 
@@ -554,7 +554,7 @@ def _equality(seen: Observation) -> Iterator[Suspicion]:
             if (kind, name) in known or not kind:
                 continue
             grave = kind != "own equality" and not seen.new
-            call, answer = observations.write_call(seen, item.input), observations.write_answer(item.base)
+            call, answer = wording.write_call(seen, item.input), wording.write_answer(item.base)
             shown = f"{call}: {answer} → an object of the class {name}"
             rule = "equal-to-everything" if grave else "own-equality"
             if kind != "own equality" or (item.differs and item.base.returns and not _has_own_class(item.base)):
@@ -574,9 +574,9 @@ def side_by_side(seen: Observation, more: Sequence[AnswerPair]) -> tuple[str, ..
     test = next(iter(_side_by_side(seen)))
     chosen = sorted(more, key=lambda item: len(str(item.input)))[: _MOST_SHOWN - 1]
     near = [
-        f"near it: {observations.write_call(seen, item.input)}: "
-        + observations.write_pair(
-            f"stays {observations.write_answer(item.base)}, could be {observations.write_answer(item.patch)}", item
+        f"near it: {wording.write_call(seen, item.input)}: "
+        + wording.write_pair(
+            f"stays {wording.write_answer(item.base)}, could be {wording.write_answer(item.patch)}", item
         )
         for item in chosen
     ]
@@ -595,4 +595,4 @@ def _side_by_side(seen: Observation) -> Iterator[str]:
     equal = [item for item in seen.told(seen.twins) if item.origin == at and item.base.text == seen.tests[at].base.text]
     near = [*(item for item in equal if item.patch.text == item.base.text), *near]
     for label, item in (("a test", seen.tests[at]), *(("near it", item) for item in near[: _MOST_SHOWN - 1])):
-        yield f"{label}: {observations.write_call(seen, item.input)}: {observations.write_change(item)}"
+        yield f"{label}: {wording.write_call(seen, item.input)}: {wording.write_change(item)}"

@@ -96,7 +96,7 @@ def is_one_more(seen: Observation) -> bool:
 
 def _is_added(seen: Observation, at: int, place: str) -> bool:
     item, known = seen.tests[at], seen.function.options[place]
-    value = _at(item.input, place)
+    value = value_at(item.input, place)
     if isinstance(value, bool) or not isinstance(value, str | int | float) or not _names(seen.function.added, value):
         return False
     if not item.base.returns or not item.patch.returns or _is_like(value, known):
@@ -119,5 +119,6 @@ def _names(added: frozenset[object], value: str | float) -> bool:
     return value.casefold() in {text.casefold() for text in added if isinstance(text, str)}
 
 
-def _at(given: CallInput, place: str) -> object:
+def value_at(given: CallInput, place: str) -> object:
+    """Return the argument of this number or name."""
     return next((value for name, value in arguments(given) if str(name) == place), None)

@@ -29,6 +29,7 @@ from reflectloop.verification.probing import (
     replays,
     simpler,
     tables,
+    wording,
 )
 from reflectloop.verification.probing.callers import Caller
 from reflectloop.verification.probing.changed import ChangedFunction
@@ -507,8 +508,8 @@ def _lost(item: AnswerPair, answer: str | None, base: str) -> bool:
 
 def _only_while_tried(seen: Observation, lost: Sequence[AnswerPair]) -> judging.Suspicion:
     shown = tuple(
-        f"{observations.write_call(seen, item.input)}: {observations.write_change(item)} while it is tried, "
-        f"{observations.write_answer(item.base)} otherwise"
+        f"{wording.write_call(seen, item.input)}: {wording.write_change(item)} while it is tried, "
+        f"{wording.write_answer(item.base)} otherwise"
         for item in lost[:_MOST_SHOWN]
     )
     reason = "gives the old answers where nothing shows that it is tried on other inputs"
