@@ -174,6 +174,7 @@ def _import_everything() -> Any:
             importlib.import_module(found.name)
     _read_rules()
     _try_bubblewrap()
+    _compile_patterns()
     never_wait_for_disks()
     gc.set_threshold(50_000)  # as `start.main` does
     gc.collect()
@@ -194,6 +195,16 @@ def _read_rules() -> None:
 
     Detector(builtin_rules()).scan(b'password = "x"\n')
     active_rules.default().in_workspace.judge("echo x > made.txt")
+
+
+def _compile_patterns() -> None:
+    """Compile all regular expressions once, which each call would do for those that it uses."""
+    from reflectloop.system import patterns
+
+    for item in gc.get_objects():
+        if type(item) is patterns._LazyPattern:
+            for name in ("search", "match", "fullmatch", "finditer", "findall", "split", "sub"):
+                getattr(item, name)
 
 
 def _try_bubblewrap() -> None:
