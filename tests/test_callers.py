@@ -8,10 +8,13 @@ import threading
 import types
 from typing import Any
 
+import pytest
+
 from reflectloop.verification.probing import callers, changed, neighbours, second_inputs
 from reflectloop.verification.probing.callers import Caller
 from reflectloop.verification.probing.changed import ChangedFunction
 from reflectloop.verification.probing.inside import call_arguments, content, plain_data, recorder
+from reflectloop.verification.probing.neighbours import FixedValue
 from reflectloop.verification.result import ChangedFile
 
 SOURCE = b"""class Reader:
@@ -135,3 +138,17 @@ def test_functions_of_a_module_that_was_loaded_before_get_the_other_code(tmp_pat
         assert "_test_mark_e" in module.f.__code__.co_consts[1].co_names
     finally:
         del sys.modules["early"]
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ('{"code": "", "name": "<lambda>"}', "<lambda>"),
+        ('{"code": "", "name": "fake"}', "<fake>"),
+        ('{"inner": "shop.prices:outer.<locals>.inner"}', "<inner>"),
+        ('{"made": "shop.prices:Basket", "name": "x"}', "<object>"),
+        ("[1]", "<object>"),
+    ],
+)
+def test_a_function_that_a_test_passed_is_shown_by_its_name(written: str, shown: str) -> None:
+    assert repr(FixedValue(written)) == shown

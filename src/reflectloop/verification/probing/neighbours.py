@@ -40,7 +40,11 @@ class FixedValue(NamedTuple):
     text: str  # JSON
 
     def __repr__(self) -> str:
-        return "<object>"
+        written = json.loads(self.text)
+        name = written.get("name") or written.get("inner") if isinstance(written, dict) else None
+        if not isinstance(name, str) or not {"code", "inner"} & {*written}:
+            return "<object>"
+        return f"<{name.rpartition('.')[2].strip('<>')}>"  # a function
 
 
 class MadeValue(NamedTuple):
